@@ -40,9 +40,9 @@ struct HintEvidence {
   Meaning meaning = Meaning::bits;
 };
 
-/// One line about all differing elements, their common property and their positions: "0.142857
-/// times what they should be: divided by 7, the number of micro-batches; in every element that is
-/// not 0". Empty if no rule fits all of them, or if nothing differs. A rule states a property of
+/// One line about all differing elements, their common property and their positions: "they hold the
+/// expected values divided by 7, the number of micro-batches; in every element that should not be
+/// 0". Empty if no rule fits all of them, or if nothing differs. A rule states a property of
 /// the bits first, and a possible cause after it.
 std::string hint(const HintEvidence& evidence);
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t few =
     3;  ///< elements that may agree by chance or because all values are equal
 
-bool alike(const std::vector<std::uint64_t>& values) {
+bool all_equal(const std::vector<std::uint64_t>& values) {
   return std::set<std::uint64_t>(values.begin(), values.end()).size() < 2;
 }
 
@@ -24,7 +24,7 @@ std::string unwritten(const HintEvidence& e, const Differing& d) {
     return {};
   const bool same =
       all(d, [&](std::size_t i) { return element_bits(e.before, d.at[i]) == d.got[i]; });
-  return same ? "what was there before: not written, or written with old values" : "";
+  return same ? "their previous values: not written, or written with old values" : "";
 }
 
 std::string of_one_kind(const HintEvidence&, const Differing& d) {
@@ -36,7 +36,7 @@ std::string of_one_kind(const HintEvidence&, const Differing& d) {
     return "0 with the other sign: a zero was added, or a product left out";
   }
   if (all(d, [&](std::size_t i) { return d.got[i] == (d.want[i] ^ d.sign); })) {
-    return "what they should, with the other sign";
+    return "the expected values with the other sign";
   }
   return {};
 }
@@ -45,7 +45,7 @@ std::string of_ones(const HintEvidence&, const Differing& d) {
   return all(d, [&](std::size_t i) { return d.gotten[i] == 1; }) ? "1" : "";
 }
 
-/// "1 more than they should", if true for all.
+/// "1 more than expected", if true for all.
 std::string of_a_count(const HintEvidence& e, const Differing& d) {
   if (e.meaning != Meaning::count) return {};
   const int unused = 64 - 8 * static_cast<int>(num_bytes(e.want.dtype));
@@ -54,22 +54,22 @@ std::string of_a_count(const HintEvidence& e, const Differing& d) {
   };
   const std::int64_t first = off(0);
   if (!all(d, [&](std::size_t i) { return off(i) == first; })) return {};
-  return std::to_string(std::abs(first)) + (first > 0 ? " more" : " less") + " than they should";
+  return std::to_string(std::abs(first)) + (first > 0 ? " more" : " less") + " than expected";
 }
 
 std::string of_another(const HintEvidence& e, const Differing& d) {
-  if (d.at.size() < few || alike(d.got)) return {};
+  if (d.at.size() < few || all_equal(d.got)) return {};
   for (const NamedView& other : e.others) {
     if (other.view.dtype != e.got.dtype || other.view.numel != e.got.numel) continue;
     if (all(d, [&](std::size_t i) { return element_bits(other.view, d.at[i]) == d.got[i]; })) {
-      return "what " + other.name + " holds";
+      return "the values of " + other.name;
     }
   }
   return {};
 }
 
 std::string of_a_neighbour(const HintEvidence& e, const Differing& d) {
-  if (d.at.size() < few || alike(d.got)) return {};
+  if (d.at.size() < few || all_equal(d.got)) return {};
   for (std::int64_t distance = 1; distance <= 8; ++distance) {
     for (const std::int64_t step : {distance, -distance}) {
       std::size_t matched = 0;
@@ -82,7 +82,8 @@ std::string of_a_neighbour(const HintEvidence& e, const Differing& d) {
       if (!same || matched < few) continue;
       const std::string which =
           distance == 1 ? "" : ", " + std::to_string(distance) + " places away";
-      return std::string("what the ") + (step > 0 ? "next" : "last") + " element should" + which;
+      return std::string("the value expected in the ") + (step > 0 ? "next" : "previous") +
+             " element" + which;
     }
   }
   return {};
@@ -90,12 +91,12 @@ std::string of_a_neighbour(const HintEvidence& e, const Differing& d) {
 
 /// The correct numbers in other positions.
 std::string of_other_places(const HintEvidence&, const Differing& d) {
-  if (d.at.size() < few || alike(d.got)) return {};
+  if (d.at.size() < few || all_equal(d.got)) return {};
   std::vector<std::uint64_t> want = d.want;
   std::vector<std::uint64_t> got = d.got;
   std::sort(want.begin(), want.end());
   std::sort(got.begin(), got.end());
-  return want == got ? "each other's numbers: read or written in another order" : "";
+  return want == got ? "the expected values in another order" : "";
 }
 
 /// fp64 near the correct value, with the 24 bits of fp32: 29 zero bits are not a coincidence.
@@ -111,7 +112,7 @@ std::string of_single_precision(const Differing& d) {
 /// Numbers with the precision of a narrower format, where the correct ones have more.
 std::string of_a_narrower_format(const HintEvidence& e, const Differing& d) {
   if (e.want.dtype == DType::fp64) return of_single_precision(d);
-  if (e.want.dtype != DType::fp32 || d.at.size() < few || alike(d.got)) return {};
+  if (e.want.dtype != DType::fp32 || d.at.size() < few || all_equal(d.got)) return {};
   const auto zero_below = [&](const std::vector<std::uint64_t>& bits, int digits) {
     const auto rounded = [&](std::uint64_t word) {
       return (word & ((std::uint64_t{1} << digits) - 1)) == 0;
@@ -177,35 +178,35 @@ std::string of_a_factor(const HintEvidence& e, const Differing& d) {
   const std::optional<double> ratio = common_ratio(d);
   if (!ratio) return {};
   const std::string name = named(e, d, *ratio);
-  if (!name.empty()) return "what they should, " + name;
+  if (!name.empty()) return "the expected values " + name;
   const double whole = std::round(std::fabs(*ratio) < 1 ? 1 / *ratio : *ratio);
   const double exact = std::fabs(*ratio) < 1 ? 1 / whole : whole;
   // In fp64 a small integer is not a coincidence, even for a single element.
-  const bool tells = e.want.dtype == DType::fp64 && std::fabs(whole) <= 16 &&
-                     std::fabs(*ratio / exact - 1) <= 0x1p-50;
-  if (!tells && (d.at.size() < few || alike(d.want))) return {};
-  return plain(*ratio) + " times what they should";
+  const bool exact_factor = e.want.dtype == DType::fp64 && std::fabs(whole) <= 16 &&
+                            std::fabs(*ratio / exact - 1) <= 0x1p-50;
+  if (!exact_factor && (d.at.size() < few || all_equal(d.want))) return {};
+  return plain(*ratio) + " times the expected values";
 }
 
 /// Whether each `value` is `factor` times the element of the other buffer, within the rounding
 /// error of two sums and a product.
 bool is_multiple(const Differing& d, const std::vector<double>& value,
                  const std::vector<double>& other, double factor) {
-  bool told = false;  // at least one value is above rounding error
+  bool significant = false;  // at least one value is above rounding error
   const bool same = all(d, [&](std::size_t i) {
     const double allowed = 4 * d.half_ulp * (std::fabs(d.wanted[i]) + std::fabs(d.gotten[i])) +
                            8 * d.half_ulp * std::fabs(factor * other[i]);
-    told = told || std::fabs(factor * other[i]) > 64 * allowed;
+    significant = significant || std::fabs(factor * other[i]) > 64 * allowed;
     return std::fabs(value[i] - factor * other[i]) <= allowed;  // false for NaN
   });
-  return same && told;
+  return same && significant;
 }
 
-/// "0.1 times what grad holds", or the correct value plus that.
+/// "0.1 times the values of grad", or the correct value plus that.
 std::string of_a_multiple(const HintEvidence& e, const Differing& d) {
   if (!d.is_float || d.at.size() < few) return {};
   std::vector<NamedView> sources = e.others;
-  if (e.before.data != nullptr) sources.push_back({"they held before", e.before});
+  if (e.before.data != nullptr) sources.push_back({"", e.before});
   std::vector<double> more(d.at.size());
   for (std::size_t i = 0; i < more.size(); ++i) more[i] = d.gotten[i] - d.wanted[i];
   for (const NamedView& source : sources) {
@@ -220,15 +221,14 @@ std::string of_a_multiple(const HintEvidence& e, const Differing& d) {
                          [](double a, double b) { return std::fabs(a) < std::fabs(b); }) -
         other.begin());
     if (other[largest] == 0) continue;
-    const std::string held = &source == &sources.back() && e.before.data != nullptr
-                                 ? source.name
-                                 : source.name + " holds";
+    const std::string values =
+        source.name.empty() ? "their previous values" : "the values of " + source.name;
     if (const double factor = d.gotten[largest] / other[largest];
         is_multiple(d, d.gotten, other, factor) && !is_multiple(d, d.wanted, other, factor)) {
-      return plain(factor) + " times what " + held;
+      return plain(factor) + " times " + values;
     }
     if (const double factor = more[largest] / other[largest]; is_multiple(d, more, other, factor)) {
-      return "what they should, and " + plain(factor) + " times what " + held + " besides";
+      return "the expected values plus " + plain(factor) + " times " + values;
     }
   }
   return {};

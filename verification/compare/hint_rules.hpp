@@ -35,7 +35,7 @@ bool all(const Differing& d, const Rule& rule) {
   return true;
 }
 
-/// The common property of all differing elements, "NaN" or "0.1 times what grad holds", by the
+/// The common property of all differing elements, "NaN" or "0.1 times the values of grad", by the
 /// first rule that fits every one; "" if none does.
 std::string what_they_hold(const HintEvidence& evidence, const Differing& differing);
 

@@ -23,7 +23,7 @@ std::string count_text(const char* name, std::uint64_t want, std::uint64_t got) 
   if (want == got) return {};
   const bool more = got > want;
   return std::string(name) + " is " + std::to_string(more ? got - want : want - got) +
-         (more ? " more" : " less") + " than it should be";
+         (more ? " more" : " less") + " than expected";
 }
 
 std::string plain(long double value) {
@@ -52,10 +52,10 @@ std::string limbs_hint(const HintEvidence& e) {
   const long double want = value_of_limbs(e.want);
   const long double got = value_of_limbs(e.got);
   if (want == got) return {};
-  if (got == 0) return "they stand for 0: nothing was counted";
-  if (want == 0) return "they stand for " + plain(got) + ", and should for 0";
+  if (got == 0) return "they represent 0: nothing was counted";
+  if (want == 0) return "they represent " + plain(got) + " instead of 0";
   const long double ratio = got / want;
-  const std::string times = "they stand for " + plain(ratio) + " times the sum they should: ";
+  const std::string times = "they represent " + plain(ratio) + " times the expected sum: ";
   const long double whole = std::round(ratio);
   constexpr long double rounded = 0x1p-40L;  // relative agreement of fp64 sums of chunks
   if (whole >= 2 && std::fabs(ratio - whole) <= rounded * whole) {
@@ -67,11 +67,9 @@ std::string limbs_hint(const HintEvidence& e) {
     return times + "as if everything was counted " + plain(whole) + " times" + names;
   }
   if (std::fabs(ratio - 1) <= rounded)
-    return "they stand for nearly the sum they should: another order inside of a chunk";
-  return times +
-         (ratio > 1
-              ? "more than they should, as if some of it was counted again, or an old sum was kept"
-              : "less than they should, as if some of it was left out");
+    return "they represent nearly the expected sum: another order inside a chunk";
+  return times + (ratio > 1 ? "as if a part was counted again, or an old sum was kept"
+                            : "as if a part was left out");
 }
 
 }  // namespace zeroproof::verification

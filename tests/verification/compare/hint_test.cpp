@@ -76,12 +76,12 @@ TEST_CASE("hint: unwritten elements") {
   const Values before = numbers(1003, 3);
   const Values got = changed(want, [&](std::size_t i, float x) { return i < 996 ? x : before[i]; });
   const std::string said = Look{want, got, before}.said();
-  CHECK(says(said, "they hold what was there before: not written"));
+  CHECK(says(said, "they hold their previous values: not written"));
   CHECK(says(said, "only in the last 1003 mod 8 = 3 elements") ==
         false);  // seven of them: 1003 mod 16 is 11
   CHECK(says(said, "only in the last 1003 mod 16 = 11 elements"));
   const Values one = changed(got, [&](std::size_t i, float x) { return i == 5 ? 7.0F : x; });
-  CHECK_FALSE(says(Look{want, one, before}.said(), "before"));
+  CHECK_FALSE(says(Look{want, one, before}.said(), "previous"));
 }
 
 TEST_CASE("hint: the loop remainder is the narrowest that holds all differences") {
@@ -105,17 +105,18 @@ TEST_CASE("hint: one kind of value") {
 }
 
 TEST_CASE("hint: the numbers of another buffer, of a neighbour, or of other positions") {
-  CHECK(says(Look{want, grad, {}, grad}.said(), "they hold what grad holds"));
+  CHECK(says(Look{want, grad, {}, grad}.said(), "they hold the values of grad"));
   const auto from = [](int step) {
     return changed(want, [=](std::size_t i, float x) {
       const auto at = static_cast<std::size_t>(static_cast<int>(i) + step);
       return at < want.size() ? want[at] : x;
     });
   };
-  CHECK(says(Look{want, from(1)}.said(), "they hold what the next element should;"));
-  CHECK(says(Look{want, from(-3)}.said(), "they hold what the last element should, 3 places away"));
+  CHECK(says(Look{want, from(1)}.said(), "they hold the value expected in the next element;"));
+  CHECK(says(Look{want, from(-3)}.said(),
+             "they hold the value expected in the previous element, 3 places away"));
   const Values turned = changed(want, [](std::size_t i, float) { return want[1002 - i]; });
-  CHECK(says(Look{want, turned}.said(), "each other's numbers"));
+  CHECK(says(Look{want, turned}.said(), "the expected values in another order"));
 }
 
 TEST_CASE("hint: a factor, with its name where it has one") {
@@ -126,21 +127,22 @@ TEST_CASE("hint: a factor, with its name where it has one") {
         want, changed(want, [=](std::size_t, float x) { return x * factor; }), {}, {}, factors}
         .said();
   };
-  CHECK(says(times(7), "they hold what they should, multiplied by 7, the number of micro-batches"));
+  CHECK(
+      says(times(7), "they hold the expected values multiplied by 7, the number of micro-batches"));
   CHECK(says(times(0.25F), "divided by 4, the number of ranks"));
-  CHECK(says(times(3), "they hold 3 times what they should"));
+  CHECK(says(times(3), "they hold 3 times the expected values"));
   CHECK_FALSE(says(times(1.0000001F), "times"));
   const Values offset = changed(want, [](std::size_t, float x) { return 3 * x + 0.01F; });
-  CHECK_FALSE(says(Look{want, offset}.said(), "times what they should"));
+  CHECK_FALSE(says(Look{want, offset}.said(), "times the expected values"));
   CHECK(says(Look{{2}, {14}, {}, {}, factors}.said(),
              "multiplied by 7"));  // a named factor needs only one element
 }
 
 TEST_CASE("hint: a multiple of another buffer, alone or added") {
   const Values tenth = changed(grad, [](std::size_t, float x) { return 0.1F * x; });
-  CHECK(says(Look{want, tenth, {}, grad}.said(), "they hold 0.1 times what grad holds"));
+  CHECK(says(Look{want, tenth, {}, grad}.said(), "they hold 0.1 times the values of grad"));
   const Values more = changed(want, [](std::size_t i, float x) { return x + 0.25F * grad[i]; });
-  CHECK(says(Look{want, more, {}, grad}.said(), "they hold what they should, and 0.25"));
+  CHECK(says(Look{want, more, {}, grad}.said(), "they hold the expected values plus 0.25"));
   const Values noise =
       changed(want, [](std::size_t i, float x) { return x + 0.25F * grad[i] * grad[i]; });
   CHECK(Look{want, noise, {}, grad}.said().empty());
@@ -167,7 +169,7 @@ TEST_CASE("hint: integers have no ratio and no remainder") {
   e.got = {b.data(), DType::u64, 5};
   CHECK(hint(e).empty());
   e.before = e.got;
-  CHECK(says(hint(e), "what was there before"));
+  CHECK(says(hint(e), "their previous values"));
 }
 
 TEST_CASE("hint: counts are off by a number") {
@@ -178,16 +180,16 @@ TEST_CASE("hint: counts are off by a number") {
   e.got = {b.data(), DType::u64, 3};
   CHECK(hint(e).empty());
   e.meaning = Meaning::count;
-  CHECK(hint(e) == "they hold 1 more than they should");
+  CHECK(hint(e) == "they hold 1 more than expected");
   std::swap(e.want, e.got);
-  CHECK(hint(e) == "they hold 1 less than they should");
+  CHECK(hint(e) == "they hold 1 less than expected");
   b[2] = 9;
   CHECK(hint(e).empty());  // one by 1, one by 2
   std::vector<std::uint32_t> words = {0, 3};
   std::vector<std::uint32_t> wrapped = {0xFFFFFFFEU, 3};
   e.want = {words.data(), DType::u32, 2};
   e.got = {wrapped.data(), DType::u32, 2};
-  CHECK(hint(e) == "they hold 2 less than they should");
+  CHECK(hint(e) == "they hold 2 less than expected");
 }
 
 TEST_CASE("hint: limbs of a norm are read as their sum") {
@@ -205,23 +207,21 @@ TEST_CASE("hint: limbs of a norm are read as their sum") {
     return hint(e);
   };
   CHECK(times(3, 1) ==
-        "they stand for 3 times the sum they should: as if everything was counted 3 times, the "
-        "number of "
-        "ranks");
+        "they represent 3 times the expected sum: as if everything was counted 3 times, the number "
+        "of ranks");
   CHECK(says(times(2, 1), "as if everything was counted 2 times"));
   CHECK_FALSE(says(times(2, 1), "ranks"));
-  CHECK(says(times(3, 2), "more than they should"));
-  CHECK(says(times(1, 2), "less than they should, as if some of it was left out"));
-  CHECK(times(0, 1) == "they stand for 0: nothing was counted");
+  CHECK(says(times(3, 2), "as if a part was counted again"));
+  CHECK(says(times(1, 2), "as if a part was left out"));
+  CHECK(times(0, 1) == "they represent 0: nothing was counted");
   got = want;
   got[10] += 0x100000000U;  // a carry into the next limb, as in a normalised sum
   got[11] -= 1;
   CHECK(hint(e).empty());  // the same sum
   got[21] = 2;
-  CHECK(hint(e) == "nan_count is 2 more than it should be");
+  CHECK(hint(e) == "nan_count is 2 more than expected");
   want[22] = 1;
-  CHECK(hint(e) ==
-        "nan_count is 2 more than it should be, and inf_count is 1 less than it should be");
+  CHECK(hint(e) == "nan_count is 2 more than expected, and inf_count is 1 less than expected");
 }
 
 TEST_CASE("limb_name: index and weight, also for a second clip group") {
@@ -248,7 +248,7 @@ TEST_CASE("hint: zeros of the other sign, ones, single precision, and sums that 
   CHECK_FALSE(says(fp64(0.1, double{0.2F}), "the precision of fp32"));
   CHECK_FALSE(
       says(fp64(double{0.1F}, double{std::nextafter(0.1F, 1.0F)}), "the precision of fp32"));
-  CHECK(says(fp64(0.1, 0.2), "2 times what they should"));
+  CHECK(says(fp64(0.1, 0.2), "2 times the expected values"));
   CHECK(fp64(0.1, 0.21).empty());
   const Values summed = changed(want, [](std::size_t i, float x) {
     return i % 7 == 0 ? x + 0x1p-24F : std::nextafter(x, 9.0F);  // in units of 1, not of x

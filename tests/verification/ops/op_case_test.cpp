@@ -370,8 +370,8 @@ TEST_CASE("op judge: a failure has a hint about the wrong results") {
                        std::copy_n(call.in<float>(0).data(), call.get<float>(1).size(),
                                    call.get<float>(1).data());
                      }),
-             "they hold what the input unscaled_grad holds"));
-  CHECK(says(hint_of("clip", [](OpCall&) {}), "what was there before: not written"));
+             "they hold the values of the input unscaled_grad"));
+  CHECK(says(hint_of("clip", [](OpCall&) {}), "their previous values: not written"));
   CHECK(says(hint_of("adamw_update", and_then("adamw_update",
                                               [](OpCall& call) {
                                                 for (float& x : call.get<float>(2)) x = x * 0.9F;

@@ -183,7 +183,7 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves,
   note_problem(step, Phase::reduce, "leaf", for_candidate.end_step());
   if (reference_->skipped()) {
     check_skipped_scalars(step);
-    tell_skip(step, truth);
+    compare_skip(step, truth);
     ++skipped_steps_;
   } else {
     ++timing_.steps;
@@ -206,14 +206,14 @@ void RankComparison::keep_sums(const ExposedBuffer& reference) {
     skip_stats_.keep(reference, sum_of(*candidate_));
 }
 
-void RankComparison::tell_skip(std::int64_t step, const reference::DenseOptimizer* truth) {
-  SkipStats::Told told = skip_stats_.tell(step, truth);
-  skips_.push_back(std::move(told.skip));
-  if (!told.difference) return;
-  Divergence d = place(step, Phase::reduce, "grad_stats", told.difference->what);
-  d.parameter = told.difference->parameter;
-  d.reference_value = told.difference->reference;
-  d.candidate_value = told.difference->candidate;
+void RankComparison::compare_skip(std::int64_t step, const reference::DenseOptimizer* truth) {
+  SkipStats::Comparison compared = skip_stats_.compare(step, truth);
+  skips_.push_back(std::move(compared.skip));
+  if (!compared.difference) return;
+  Divergence d = place(step, Phase::reduce, "grad_stats", compared.difference->what);
+  d.parameter = compared.difference->parameter;
+  d.reference_value = compared.difference->reference;
+  d.candidate_value = compared.difference->candidate;
   judge_.note(std::move(d));
 }
 

@@ -130,7 +130,7 @@ class RankComparison {
   /// Keeps the gradient sums of this step if it may be skipped.
   void keep_sums(const ExposedBuffer& reference);
   /// Collective.
-  void tell_skip(std::int64_t step, const reference::DenseOptimizer* truth);
+  void compare_skip(std::int64_t step, const reference::DenseOptimizer* truth);
   void load_first_state();
   /// The undistributed buffer on rank 0: a view if it exists there, otherwise a copy in `memory`.
   /// Collective.

@@ -132,8 +132,7 @@ std::string RankComparison::hint_of(Phase phase, const ExposedBuffer& ours,
     if (same) {
       evidence.before = kept.back().view();
     } else if (storage_[i].id != ours.id) {
-      earlier.push_back(
-          {"the " + std::string(name(storage_[i].id)) + " of before", kept.back().view()});
+      earlier.push_back({"the previous " + std::string(name(storage_[i].id)), kept.back().view()});
     }
   }
   for (int p = static_cast<int>(phase); p >= 0;

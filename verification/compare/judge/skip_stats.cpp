@@ -53,32 +53,33 @@ void SkipStats::keep(const ExposedBuffer& reference, const ExposedBuffer& candid
   candidate_grad_ = copied(candidate.view);
 }
 
-SkipStats::Told SkipStats::tell(std::int64_t step, const reference::DenseOptimizer* truth) {
+SkipStats::Comparison SkipStats::compare(std::int64_t step,
+                                         const reference::DenseOptimizer* truth) {
   const Stats ours = here(reference::grad_stats, {}, reference_grad_);
   const Stats want = bounded_ ? here(reference::grad_stats, {}, candidate_grad_) : ours;
   const Stats got = here(candidate_, exec_, candidate_grad_);
-  Told told;
-  told.difference = first_difference(want, got, "differs from the reference");
+  Comparison found;
+  found.difference = first_difference(want, got, "differs from the reference");
 
   const FlatLayout& whole = experiment_.layout();
   const Stats all = over_ranks(ours);
-  if (truth != nullptr && !told.difference) {
+  if (truth != nullptr && !found.difference) {
     Stats undistributed(whole.tensors().size());
     reference::grad_stats({}, truth->last_step().grad_sum,
                           segments_of(whole.pieces({{0, whole.padded_numel()}})), undistributed);
-    told.difference = first_difference(
+    found.difference = first_difference(
         undistributed, all,
         "of the reference, over all ranks, differs from the undistributed optimizer");
   }
-  told.skip.step = step;
-  told.skip.num_tensors = std::ssize(all);
+  found.skip.step = step;
+  found.skip.num_tensors = std::ssize(all);
   for (std::size_t t = 0; t < all.size(); ++t) {
-    told.skip.amax = std::max(told.skip.amax, all[t].amax);
+    found.skip.amax = std::max(found.skip.amax, all[t].amax);
     const TensorSlot& tensor = whole.tensors()[t];
     if (all[t].num_nonfinite > 0)
-      told.skip.nonfinite.push_back({tensor.name, tensor.numel, all[t]});
+      found.skip.nonfinite.push_back({tensor.name, tensor.numel, all[t]});
   }
-  return told;
+  return found;
 }
 
 SkipStats::Stats SkipStats::here(GradStatsFn* implementation, const Exec& exec,

@@ -32,7 +32,7 @@ class SkipStats {
     std::string reference, candidate;
   };
 
-  struct Told {
+  struct Comparison {
     SkippedStep
         skip;  ///< of the reference, over all ranks, each element once; the same on every rank
     std::optional<Difference> difference;  ///< the first on this rank
@@ -40,7 +40,7 @@ class SkipStats {
 
   /// Compares the kept gradients. truth: the undistributed optimizer after the same step, or
   /// nullptr. Collective.
-  Told tell(std::int64_t step, const reference::DenseOptimizer* truth);
+  Comparison compare(std::int64_t step, const reference::DenseOptimizer* truth);
 
  private:
   using Stats = std::vector<GradStats>;  // [num_tensors]

@@ -152,14 +152,14 @@ TEST_CASE("skipped steps: both sides agree but differ from the undistributed opt
   const ExposedBuffer sum{BufferId::grad_sum, {grad.data(), DType::fp32, numel}, {{0, numel}}};
   SkipStats stats(run.experiment, spec, layout, *comm, {}, cuda::host::grad_stats);
   stats.keep(sum, sum);
-  CHECK_FALSE(stats.tell(1, &truth.optimizer()).difference);
+  CHECK_FALSE(stats.compare(1, &truth.optimizer()).difference);
   grad.front() = std::numeric_limits<float>::infinity();
   stats.keep(sum, sum);
-  CHECK_FALSE(stats.tell(1, nullptr).difference);
-  const SkipStats::Told told = stats.tell(1, &truth.optimizer());
-  REQUIRE(told.difference);
-  CHECK(told.difference->what.find("undistributed") != std::string::npos);
-  CHECK(told.difference->parameter == run.experiment.layout().tensors().front().name);
+  CHECK_FALSE(stats.compare(1, nullptr).difference);
+  const SkipStats::Comparison found = stats.compare(1, &truth.optimizer());
+  REQUIRE(found.difference);
+  CHECK(found.difference->what.find("undistributed") != std::string::npos);
+  CHECK(found.difference->parameter == run.experiment.layout().tensors().front().name);
 }
 
 TEST_CASE("skipped steps: a candidate whose statistics differ fails with the place") {

@@ -54,7 +54,7 @@ TEST_CASE("device plug-in: a correct kernel passes, a missing tail is found") {
   const tests::CliResult wrong = verify("'op/adamw_update/plugin/*/fill:training'", "kernel_tail");
   CAPTURE(wrong.out);
   CHECK(wrong.exit_code == 1);
-  CHECK(wrong.out.find("hint      they hold what was there before: not written") !=
+  CHECK(wrong.out.find("hint      they hold their previous values: not written") !=
         std::string::npos);
 }
 

@@ -69,8 +69,8 @@ class Messages(unittest.TestCase):
         self.assertIn("Hint: they hold 0; only in the last 1003 mod 4 = 3 elements", message(lost, want))
         self.assertIn("divided by 7, the number of micro-batches",
                       message(want / f32(7), want, factors={"the number of micro-batches": 7}))
-        self.assertIn("0.1428571 times what they should", message(want / f32(7), want))
-        self.assertIn("what grad holds", message(grad, want, inputs={"grad": grad, "other": np.ones(3, f32)}))
+        self.assertIn("0.1428571 times the expected values", message(want / f32(7), want))
+        self.assertIn("the values of grad", message(grad, want, inputs={"grad": grad, "other": np.ones(3, f32)}))
         self.assertIn("not written", message({"m": grad}, {"m": want}, before={"m": grad}))
         message(grad, want, before=np.ones(3, f32), inputs={"bits": grad.view(np.uint32)})  # of no use, and no error
         self.assertIn("not written", message([grad, want], [want, want], before=[grad]))

@@ -36,7 +36,7 @@ class Verdicts(unittest.TestCase):
             if master.size == 1023:
                 master[-3:] = old
 
-        verdict = self.failed(tail, "master[1020] differs", "numel 1023", "they hold what was there before",
+        verdict = self.failed(tail, "master[1020] differs", "numel 1023", "they hold their previous values",
                               "1023 mod 4 = 3", "replay    zproof.judge(tail, op='adamw'")
         self.assertEqual(verdict.results[0]["id"], "op/adamw_update/python/tail/fill:training")
 

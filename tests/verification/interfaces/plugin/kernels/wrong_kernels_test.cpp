@@ -18,7 +18,7 @@ struct WrongKernel {
 
 const std::vector<WrongKernel> wrong_kernels = {
     {"found_nan_only", "unscale", Fill::special, "found_inf", "scale 1,"},
-    {"numel_of_call_before", "clip", Fill::training, "grad", "what was there before"},
+    {"numel_of_call_before", "clip", Fill::training, "grad", "their previous values"},
     {"in_place_forgotten", "clip", Fill::training, "grad", "in place"},
     {"nan_clipped", "clip_value", Fill::special, "grad", "limit 1e-3"},
     {"norm_without_eps", "clip_coef", Fill::sweep, "clip_coef", "differs"},
