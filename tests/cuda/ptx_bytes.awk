@@ -1,7 +1,7 @@
 # Bytes that the vector loops of a kernel move for each element, from its PTX, against the floor: what has to be read and
 # written once. Kernels are known by their mangled names. Prints a line for each that is elsewhere; status 1 then, and
 # where no kernel is known.
-#   TreeFold<type, n>              n leaves or nodes, where they lie (fp32 or 16-bit), and 4 of the sum
+#   TreeFold<type, n>              n leaves or nodes, as stored (fp32 or 16-bit), and 4 of the sum
 #   FusedUpdate<form, ParamCast>   G; master and every buffer of the rule, read and written; the parameter, if any
 function number_after(word, rest) {
   if (!match(name, word "[0-9]+")) return -1

@@ -41,9 +41,9 @@ std::vector<std::string> chart_of(const TrainingTrace& trace) {
   const std::string title =
       fmt::format("{} {}: loss {:.4f} -> {:.4f}", shown_recipe(trace.recipe), name(trace.dtype),
                   trace.steps.front().loss, trace.steps.back().loss);
-  const bool room =
+  const bool fits =
       trace.workload.size() + title.size() + 4 <= static_cast<std::size_t>(chart_width);
-  std::vector<std::string> lines = {"  " + (room ? trace.workload + " " : "") + title};
+  std::vector<std::string> lines = {"  " + (fits ? trace.workload + " " : "") + title};
   for (int row = height; row >= 1; --row) {
     std::string line = row == height ? fmt::format("{:>6.1f} |", top) : "       |";
     for (const double loss : columns) line += loss * height >= top * (row - 0.5) ? '#' : ' ';

@@ -48,7 +48,7 @@ std::string place_lines(const Divergence& d) {
 }
 
 /// A hint from the data; a second clause has a separate line.
-std::string told_line(const std::string& label, std::string text) {
+std::string labelled_line(const std::string& label, std::string text) {
   if (text.empty()) return "";
   const std::size_t clause = text.find("; ");
   if (clause != std::string::npos) text.replace(clause, 2, "\n            ");
@@ -119,23 +119,23 @@ void add_crowds(std::string& out, const std::vector<Result>& results, const Pain
 
 std::string details_of(const Result& result, const std::string& before_replay) {
   // the position has the count already
-  const bool told = result.divergence && result.divergence->call.empty();
-  std::string out = told ? "" : "  reason    " + result.reason + "\n";
+  const bool has_position = result.divergence && result.divergence->call.empty();
+  std::string out = has_position ? "" : "  reason    " + result.reason + "\n";
   if (result.divergence) out += place_lines(*result.divergence);
   if (result.divergence && result.training) {
     out += equal_before(*result.divergence, *result.training) + loss_line(*result.training);
   } else if (result.differing > 0) {
-    out += fmt::format("  {}    {} of {} results differ\n", told ? "in all" : "extent",
+    out += fmt::format("  {}    {} of {} results differ\n", has_position ? "in all" : "extent",
                        grouped(result.differing), grouped(result.compared));
   }
   if (result.divergence)
-    out +=
-        told_line("hint", result.divergence->hint) + told_line("order", result.divergence->order);
+    out += labelled_line("hint", result.divergence->hint) +
+           labelled_line("order", result.divergence->order);
   if (result.ulps.sign_or_nan > 0 || result.ulps.largest > 0) {
     out += "  ulps      " + to_string(result.ulps) + "\n";
   }
   const std::size_t then = result.reason.find(" (then: ");
-  if (told && then != std::string::npos)
+  if (has_position && then != std::string::npos)
     out += "  then      " + result.reason.substr(then + 8) + "\n";
   return printable_lines(out + before_replay + "  replay    " + result.replay + "\n");
 }

@@ -158,8 +158,9 @@ Json cells_value(const RunReport& report) {
 Json not_judged_value(const RunReport& report) {
   std::vector<std::pair<std::string, std::int64_t>> reasons;
   for (const Result& result : report.results) {
-    const bool told = result.status == Status::pass && !result.reason.empty();
-    if (!told && result.status != Status::skipped && result.status != Status::mistrusted) continue;
+    const bool has_reason = result.status == Status::pass && !result.reason.empty();
+    if (!has_reason && result.status != Status::skipped && result.status != Status::mistrusted)
+      continue;
     const std::string text = std::string(name(result.status)) + ": " + result.reason;
     const auto known = std::find_if(reasons.begin(), reasons.end(),
                                     [&](const auto& r) { return r.first == text; });

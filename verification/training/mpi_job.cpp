@@ -174,11 +174,11 @@ std::vector<Result> run_job(const VerifyOptions& options, int size,
   if (!grad_file.empty())
     variables.emplace_back(leaves_variable, to_hex(leaves->run()) + ":" + grad_file);
   const JobNotes notes(folder.path(), size);
-  std::set<std::string> told;
-  const auto tell = [&] {
+  std::set<std::string> reported;
+  const auto report_fresh = [&] {
     std::vector<Result> fresh;
     for (Result& note : notes.results()) {
-      if (is_judged(note) && told.insert(note.id).second) fresh.push_back(std::move(note));
+      if (is_judged(note) && reported.insert(note.id).second) fresh.push_back(std::move(note));
     }
     if (!fresh.empty()) listener.finished(fresh);
     return fresh;
@@ -191,7 +191,7 @@ std::vector<Result> run_job(const VerifyOptions& options, int size,
     listener.waiting();
     if (const std::uintmax_t now = notes.result_bytes(); now != bytes) {
       bytes = now;
-      for (Result& result : tell()) found.push_back(std::move(result));
+      for (Result& result : report_fresh()) found.push_back(std::move(result));
     }
     if (!content_of(folder.file("report")).empty() ||
         content_of(output).find("MPI_ABORT was invoked") != std::string::npos) {
@@ -205,7 +205,7 @@ std::vector<Result> run_job(const VerifyOptions& options, int size,
   // the job is ended.
   const bool given_up = !watch.problem().empty();
   if (!given_up) {
-    for (Result& result : tell()) found.push_back(std::move(result));
+    for (Result& result : report_fresh()) found.push_back(std::move(result));
   }
   std::vector<Result> said = given_up ? std::vector<Result>() : notes.results();
   std::stable_partition(said.begin(), said.end(),
@@ -213,7 +213,7 @@ std::vector<Result> run_job(const VerifyOptions& options, int size,
   const JobEnd end = end_of(watch, mpirun, said, content_of(output));
   std::vector<Result> others;
   for (const CaseSpec& spec : cases) {
-    if (told.count(spec.id()) > 0) continue;
+    if (reported.count(spec.id()) > 0) continue;
     const Result* const note = said_of(spec.id(), said);
     others.push_back(note != nullptr ? *note : not_run(spec, end.status, end.reason));
     say_signal(others.back(), mpirun, notes);

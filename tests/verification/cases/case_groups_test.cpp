@@ -66,9 +66,9 @@ TEST_CASE("case groups: the report does not depend on concurrency") {
 TEST_CASE("case groups: the first verdict comes before all others, and every case has one") {
   for (const int jobs : {1, 4}) {
     VerifyOptions options = some_cases(jobs);
-    std::vector<std::vector<std::string>> told;
+    std::vector<std::vector<std::string>> batches;
     options.on_verdicts = [&](Span<const Result> results) {
-      auto& ids = told.emplace_back();
+      auto& ids = batches.emplace_back();
       for (const Result& result : results) ids.push_back(result.id);
     };
     double before = 0;
@@ -79,10 +79,10 @@ TEST_CASE("case groups: the first verdict comes before all others, and every cas
     });
     CHECK(forward);
     CHECK(before == 1.0);
-    REQUIRE(!told.empty());
-    CHECK(told.front() == std::vector<std::string>{report.results.front().id});
+    REQUIRE(!batches.empty());
+    CHECK(batches.front() == std::vector<std::string>{report.results.front().id});
     std::multiset<std::string> all, reported;
-    for (const auto& ids : told) all.insert(ids.begin(), ids.end());
+    for (const auto& ids : batches) all.insert(ids.begin(), ids.end());
     for (const Result& result : report.results) reported.insert(result.id);
     CHECK(all == reported);
   }
@@ -104,13 +104,13 @@ TEST_CASE("case groups: an error in one case does not affect others") {
     CHECK(broken.results[i].id == whole.results[i].id);
     if (training_spec(whole.results[i]).world.kind == WorldSpec::Kind::self)
       CHECK(shown(broken.results[i]) == shown(whole.results[i]));
-    // Only a case that hangs has the last collectives of its ranks.
-    const std::size_t told =
+    // Only the result of a hung case contains the last collectives of its ranks.
+    const std::size_t flights =
         broken.results[i].status == Status::hung
             ? static_cast<std::size_t>(training_spec(broken.results[i]).world.size)
             : 0;
-    CHECK(broken.results[i].flights.size() == told);
-    hung += told > 0 ? 1 : 0;
+    CHECK(broken.results[i].flights.size() == flights);
+    hung += flights > 0 ? 1 : 0;
   }
   CHECK(hung > 0);
 }

@@ -48,12 +48,12 @@ TEST_CASE("blind faults: each is found, named nowhere, replayed by its number, a
                     quoted(reports) + " --save-failing " + quoted(folder.file("kept")),
                 program);
     CHECK(run.exit_code == 1);
-    std::string told = run.out + run.err;
-    for (const char* file : {"r.json", "r.xml", "r.html"}) told += folder.read(file);
+    std::string output = run.out + run.err;
+    for (const char* file : {"r.json", "r.xml", "r.html"}) output += folder.read(file);
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.file("kept"))) {
-      if (entry.is_regular_file()) told += entry.path().string() + read_file(entry.path());
+      if (entry.is_regular_file()) output += entry.path().string() + read_file(entry.path());
     }
-    CHECK(named_in(told) == "");
+    CHECK(named_in(output) == "");
     CHECK(run.out.find("replay " + one_case + " --blind " + number + "\n") != std::string::npos);
     CHECK(run.out.find("reveal " + number + " " + one_case) != std::string::npos);
     revealed.insert(named_in(run_cli("reveal " + number + " " + one_case, program).out));

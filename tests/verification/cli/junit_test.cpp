@@ -104,7 +104,7 @@ def check(element):
   time = element.get('time', '')
   if not re.fullmatch(r'(\d{1,3},?)*(\.\d*)?', time): print(element.tag, 'lasts', time)
   for child in element:
-    if child.tag not in children: print(child.tag, 'stands in', element.tag)
+    if child.tag not in children: print(child.tag, 'is a child of', element.tag)
     check(child)
 check(root)
 print('checked')

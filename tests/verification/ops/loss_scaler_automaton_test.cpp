@@ -232,7 +232,7 @@ TEST_CASE("loss scaler: none and constant never move") {
       }
     });
   }
-  std::printf("loss scaler: %lld transitions of scalers that stand still\n",
+  std::printf("loss scaler: %lld transitions of scalers with constant scale\n",
               static_cast<long long>(transitions));
   CHECK(transitions > 0);
 }

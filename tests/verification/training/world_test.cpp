@@ -44,12 +44,12 @@ TEST_CASE(
   spec.kind = WorldSpec::Kind::threads;
   spec.size = 2;
   const auto world = make_local_world(spec, 30);
-  std::atomic<bool> told = false;
+  std::atomic<bool> caught = false;
   const auto work = [&](int rank, const RankComparison::Communicators& comms) {
     const auto meeting = elsewhere.communicator(rank);
     if (rank == 1) meeting->barrier();
     meeting->abort("no device");
-    while (!told) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!caught) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     comms.harness->barrier();  // until rank 1's end has arrived here
   };
   try {
@@ -58,7 +58,7 @@ TEST_CASE(
         work(rank, comms);
       } catch (const Error& error) {
         CHECK(error.origin() == ErrorOrigin::peer);
-        told = true;
+        caught = true;
         if (rank == 0) fail(ErrorCode::unavailable, "no device", "it is the cause", "get one");
         throw;
       }

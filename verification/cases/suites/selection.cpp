@@ -60,11 +60,12 @@ RunReport run_selection(const VerifyOptions& options, const Selection& selection
   for (const auto& [suite, ids] : selection.parts) {
     const double share = static_cast<double>(ids.size()) / total;
     report.suites.push_back(suite);
-    const std::size_t told = report.results.size();
+    const std::size_t before_suite = report.results.size();
     suite->run(options, ids, report, [&](double fraction, const std::string& what) {
       progress(before + fraction * share, what);
     });
-    if (options.on_results) options.on_results(Span<const Result>(report.results).subspan(told));
+    if (options.on_results)
+      options.on_results(Span<const Result>(report.results).subspan(before_suite));
     before += share;
   }
   progress(1.0, "done");

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t not_finite = 255;  // as top
 constexpr std::int64_t most_per_leaf = (std::int64_t{1} << 24) - 1;
 
-/// The fields of a sum as operands. Tops lie in a buffer of an 8-bit format, so that writes outside of it are seen.
+/// The fields of a sum as operands. Tops are in a buffer of an 8-bit format, so that writes outside of it are detected.
 /// In that format 127 and 255 are both NaN, so tops are compared in an operand of their own [u32].
 void add_fields(Op& op, Access access, const std::string& prefix = "") {
   const Content content = access == Access::out ? Content::value : Content::given;

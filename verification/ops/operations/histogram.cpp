@@ -28,7 +28,7 @@ float drawn_width(const OpCall& call) {
   const std::uint32_t any = call.words(7, 0)[0];
   switch (call.variant()) {
     case 2:
-      return std::max(fits / 8, 0x1p-149F);  // most lie behind the last bin
+      return std::max(fits / 8, 0x1p-149F);  // most are past the last bin
     case 3:
       return std::max(static_cast<float>(static_cast<double>(std::bit_cast<float>(amax)) / 2048),
                       0x1p-149F);

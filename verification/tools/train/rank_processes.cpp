@@ -14,7 +14,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr int nobody = 3, hung = 5, lost = 6;  // exit codes, as the command line documents them
+constexpr int no_rank = 3, hung = 5, lost = 6;  // exit codes, as the command line documents them
 
 std::vector<std::optional<int>> ends_of(const JobNotes& notes) {
   std::vector<std::optional<int>> ends;
@@ -45,10 +45,10 @@ int run_rank_processes(const RankProcesses& job, const StopRequest& stop) {
   const JobFolder folder;
   const JobNotes notes(folder.path(), job.num_ranks);
   JobWatch watch(notes, job.comm_timeout_s, job.here);
-  bool told = false;
+  bool stop_requested = false;
   const auto look = [&] {
-    if (stop.signal() != 0 && !told) notes.ask_to_stop();
-    told = stop.signal() != 0;
+    if (stop.signal() != 0 && !stop_requested) notes.ask_to_stop();
+    stop_requested = stop.signal() != 0;
     return all_ended(notes) ? JobState::over : watch.look();
   };
   const Ended mpirun =
@@ -68,7 +68,7 @@ int run_rank_processes(const RankProcesses& job, const StopRequest& stop) {
                  "no rank to train); "
                  "see its output\n",
                  code_of(mpirun.status));
-    return nobody;
+    return no_rank;
   } else if (!watch.lost_ranks().empty()) {
     std::fprintf(stderr, "zeroproof: %s (the other ranks cannot go on without it); %s\n",
                  printable(watch.lost_ranks()).c_str(), job.remedy.c_str());

@@ -51,8 +51,8 @@ void GradFile::read_records(const std::string& path, const Digest& run) {
   if (std::memcmp(header.magic, leaf_file_magic, sizeof(header.magic)) != 0)
     refuse(path + " is not a complete gradient file");
   if (header.run != run) refuse("gradient file " + path + " belongs to another run");
-  const std::uint64_t room = num_bytes_ - std::min<std::uint64_t>(header.records_begin, num_bytes_);
-  if (header.count > room / sizeof(GradRecord)) refuse("gradient file " + path + " is truncated");
+  const std::uint64_t rest = num_bytes_ - std::min<std::uint64_t>(header.records_begin, num_bytes_);
+  if (header.count > rest / sizeof(GradRecord)) refuse("gradient file " + path + " is truncated");
   const std::byte* records = bytes_ + header.records_begin;
   if (raw_digest(records, static_cast<std::int64_t>(header.count * sizeof(GradRecord))) !=
       header.records)

@@ -237,8 +237,8 @@ bool JobGuard::ended_within(std::chrono::milliseconds limit) {
   return true;
 }
 
-void JobGuard::end(bool nobody_listens) {
-  if (!ended_) send_word(link_, nobody_listens ? &hush : &speak, 1);
+void JobGuard::end(bool quiet) {
+  if (!ended_) send_word(link_, quiet ? &hush : &speak, 1);
 }
 
 JobGuard::~JobGuard() {

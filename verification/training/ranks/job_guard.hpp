@@ -34,8 +34,8 @@ class JobGuard {
   /// Status of waitpid() after the command has ended.
   int status() const { return status_; }
   /// Sends SIGTERM to the command, and SIGKILL to the remaining processes after the time for their
-  /// last output; or after a second if the output is not read any more.
-  void end(bool nobody_listens = false);
+  /// last output. quiet: after one second, because the output is no longer read.
+  void end(bool quiet = false);
 
  private:
   bool read_word(int* word) const;

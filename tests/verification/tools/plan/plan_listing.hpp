@@ -211,17 +211,17 @@ class PlanListing {
   void finish() {
     const std::int64_t leaf_bytes = shape_.tp_size > 1 ? 4 : num_bytes(shape_.grad_dtype);
     const ListedStack mine = tests::stack_of(leaves(shape_.rank));
-    std::int64_t others = 0, told = 0;  // bytes of an element
+    std::int64_t others = 0, joined_bytes = 0;  // bytes of an element
     for (int rank = 0; rank < shape_.world_size; ++rank)
       others += rank == shape_.rank ? 0 : tests::stack_of(leaves(rank)).bytes(leaf_bytes);
     for (int instance = 0; instance < shape_.instances; ++instance)
-      told += joined(instance).bytes(leaf_bytes);
+      joined_bytes += joined(instance).bytes(leaf_bytes);
     for (const BucketShape& bucket : shape_.buckets) {
       if (shape_.keeps_leaves() && !windows()) {
         grow(out_, mine.size() > 1 ? mine.bytes(leaf_bytes) * bucket.owned_by_others() : 0);
         grow(in_, bucket.owned * others);
       }
-      if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, bucket.owned * told);
+      if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, bucket.owned * joined_bytes);
     }
   }
 

@@ -65,7 +65,7 @@ class Tally:
         self.equal, self.named, self.example = 0, {}, {}
 
     def add(self, ours, theirs, names, what):
-        """names: for every name where it applies, what theirs is then and what ours is. what(i) tells an input."""
+        """names: for each name the mask where it applies, and their and our values there. what(i) describes input i."""
         fits = same(ours, theirs)
         self.equal += int(np.count_nonzero(fits))
         for name, (where, their_own, our_own) in names.items():

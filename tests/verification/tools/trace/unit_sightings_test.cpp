@@ -155,9 +155,9 @@ TEST_CASE(
 }
 
 TEST_CASE("an all_gather that no visit of a unit follows is not one of parameters") {
-  const Sightings nobody = {
+  const Sightings without_visits = {
       {Kind::begin, 9}, {Kind::all_gather, 9}, {Kind::leaf, 9}, {Kind::end, 9}};
-  CHECK(text_of(seen_visits({nobody, nobody}, three_units).back()).empty());
+  CHECK(text_of(seen_visits({without_visits, without_visits}, three_units).back()).empty());
 }
 
 TEST_CASE("bytes that no units make up are a defect") {

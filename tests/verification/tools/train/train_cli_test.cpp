@@ -296,18 +296,18 @@ TEST_CASE(
   CAPTURE(end.err);
   CHECK(end.exit_code == 0);
   CHECK(unfinished(path) == 0);
-  const ReadLog told = verification::read_log(path + "/log.jsonl"),
+  const ReadLog resumed = verification::read_log(path + "/log.jsonl"),
                 expected = verification::read_log(whole);
-  CHECK(told.steps.size() == steps);
-  CHECK(!told.starts.empty());
+  CHECK(resumed.steps.size() == steps);
+  CHECK(!resumed.starts.empty());
   std::string run;
-  for (const auto& start : told.starts) {
+  for (const auto& start : resumed.starts) {
     CHECK(verification::training_digest(start.training) ==
           verification::training_digest(expected.starts.front().training));
     if (start.from > 0) CHECK(start.run == run);
     run = start.run;
   }
-  for (const auto& [step, logged] : told.steps) {
+  for (const auto& [step, logged] : resumed.steps) {
     CAPTURE(step);
     CHECK(difference(expected.steps.at(step).record, logged.record) == "");
   }

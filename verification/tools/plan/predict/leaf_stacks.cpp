@@ -106,9 +106,9 @@ MicroBatchIndex own_micro_batch_index(const PredictedStep& shape) {
 LeafStacks::LeafStacks(const PredictedStep& shape) : shape_(shape) {
   for (int instance = 0; instance < shape.instances; ++instance) {
     joined_.push_back(instance_nodes(shape, instance));
-    told_.nodes += joined_.back().nodes;
-    told_.leaves += joined_.back().leaves;
-    odd_tellers_ += joined_.back().leaves % 2;
+    joined_total_.nodes += joined_.back().nodes;
+    joined_total_.leaves += joined_.back().leaves;
+    odd_instances_ += joined_.back().leaves % 2;
   }
 }
 

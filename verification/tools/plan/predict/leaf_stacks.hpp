@@ -83,18 +83,17 @@ class LeafStacks {
   const JoinedNodes& joined(int instance) const {
     return joined_[static_cast<std::size_t>(instance)];
   }
-  const JoinedNodes& told() const { return told_; }
-  std::int64_t odd_tellers() const {
-    return odd_tellers_;
-  }  ///< instances with an odd number of such leaves
+  const JoinedNodes& joined_total() const { return joined_total_; }
+  /// Number of instances with an odd number of such leaves.
+  std::int64_t odd_instances() const { return odd_instances_; }
 
  private:
   void count_most(int instance);
 
   const PredictedStep& shape_;
   std::vector<JoinedNodes> joined_;  // [instances]
-  JoinedNodes told_;
-  std::int64_t odd_tellers_ = 0;
+  JoinedNodes joined_total_;
+  std::int64_t odd_instances_ = 0;
   int counted_ = -1;
   InstanceStacks stacks_;  // of instance counted_
 };

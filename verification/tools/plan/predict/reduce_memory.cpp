@@ -49,8 +49,8 @@ class Messages {
   Messages(const PredictedStep& shape, LeafStacks& stacks)
       : shape_(shape),
         computes_(own_leaves(shape) > 0),
-        told_bytes_(shape.node_bytes(stacks.told().nodes, stacks.told().leaves)),
-        odd_tellers_(stacks.odd_tellers()),
+        joined_bytes_(shape.node_bytes(stacks.joined_total().nodes, stacks.joined_total().leaves)),
+        odd_instances_(stacks.odd_instances()),
         receives_(stacks.of(shape.instance).leaves > 0),
         mine_(nodes_left(own_micro_batch_index(shape))),
         odd_(leaves_left(own_micro_batch_index(shape)) % 2),
@@ -86,7 +86,7 @@ class Messages {
   }
 
   void add_sums(const BucketShape& bucket) {
-    std::int64_t told = 0;  // by all instances
+    std::int64_t joined = 0;  // bytes from all instances
     const std::int64_t split_others = bucket.split - bucket.split_here;
     const bool sends_nodes = !(shape_.reads_in_place() && shape_.grad_sum == GradSum::tree);
     if (!shape_.keeps_leaves() && sends_nodes) {
@@ -96,13 +96,13 @@ class Messages {
     }
     switch (shape_.grad_sum) {
       case GradSum::tree:
-        told = told_bytes_ * bucket.owned + padding(bucket, odd_tellers_);
+        joined = joined_bytes_ * bucket.owned + padding(bucket, odd_instances_);
         if (!shape_.keeps_leaves() || !sends_nodes) break;
         grow(out_, my_bytes_ * (mine_ == 1 ? split_others : bucket.owned_by_others()));
         grow(in_, other_bytes_ * bucket.owned + padding(bucket, stacks_.odd_holders - odd_));
         break;
       case GradSum::binned:
-        told = shape_.instances * bin_bytes(bucket.owned);
+        joined = shape_.instances * bin_bytes(bucket.owned);
         if (shape_.space == Space::device && shape_.cp > 1 && receives_)
           grow(gathered_, 4 * bucket.owned);
         if (!shape_.keeps_leaves()) break;
@@ -110,16 +110,16 @@ class Messages {
         grow(in_, bin_bytes(bucket.owned) * senders_);
         break;
       case GradSum::native:
-        told = 8 * bucket.owned;
+        joined = 8 * bucket.owned;
         if (shape_.world_size == 1) break;
         grow(out_, bucket.in_order ? 0 : 4 * bucket.owned_by_all);
         grow(in_, 4 * bucket.owned);
         break;
     }
-    if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, told);
+    if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, joined);
   }
 
-  /// What arrives from a rank, or an instance, begins at a word: two bytes for each with an odd
+  /// Nodes from each rank or instance begin at a word: two bytes of padding for each with an odd
   /// number of elements in 16-bit leaves.
   std::int64_t padding(const BucketShape& bucket, std::int64_t odd) const {
     return shape_.leaf_bytes() == 2 && bucket.owned % 2 == 1 ? 2 * odd : 0;
@@ -127,13 +127,13 @@ class Messages {
 
   const PredictedStep& shape_;
   const bool computes_;
-  const std::int64_t told_bytes_;   // of one element in the messages between all instances
-  const std::int64_t odd_tellers_;  // instances that send an odd number of leaves
-  const bool receives_;             // some rank of the instance has a leaf
-  const std::int64_t mine_;         // nodes left on this rank's stack
-  const std::int64_t odd_;          // whether an odd number of those are leaves
+  const std::int64_t joined_bytes_;   // of one element in the messages between all instances
+  const std::int64_t odd_instances_;  // instances that send an odd number of leaves
+  const bool receives_;               // some rank of the instance has a leaf
+  const std::int64_t mine_;           // nodes left on this rank's stack
+  const std::int64_t odd_;            // whether an odd number of those are leaves
   const InstanceStacks stacks_;
-  const std::int64_t my_bytes_;     // of one element in all nodes of this rank, as they travel
+  const std::int64_t my_bytes_;     // of one element in the messages with all nodes of this rank
   const std::int64_t other_bytes_;  // and in those of the other ranks
   const std::int64_t senders_;      // other ranks with a leaf
   std::int64_t out_ = 0, in_ = 0, gathered_ = 0;

@@ -120,8 +120,8 @@ TEST_CASE("codes in files: tensors longer than one chunk") {
   Exported::run(state.import("state", "runs", "back"));
   Exported::run("checkpoint diff " + state.file("runs") + " " + state.file("back"));
   state.change("values", [](NamedTensor& tensor) { return !is_stored_form(tensor.spec.name); });
-  Exported::run(state.import("values", "runs", "anew"));
-  Exported::run("checkpoint export " + state.file("anew") + " -o " + state.file("stored"));
+  Exported::run(state.import("values", "runs", "again"));
+  Exported::run("checkpoint export " + state.file("again") + " -o " + state.file("stored"));
   const std::string tensor = "block0.attention.key.weight";
   const auto values = values_of<float>(state.path("values"), "exp_avg_sq." + tensor);
   const auto codes = values_of<std::uint16_t>(state.path("stored"), "exp_avg_sq_code." + tensor);

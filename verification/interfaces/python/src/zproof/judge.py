@@ -76,7 +76,7 @@ class Verdict:
 
 
 def operations() -> list[str]:
-    """Names of the operations that a callable can be judged on; "adamw" and the like stand for their updates."""
+    """Names of the operations that a callable can be judged on; "adamw" and other names of rules select the update."""
     return _zproof.operation_names()
 
 
