@@ -7,7 +7,7 @@ namespace {
 
 float rounded(double value) { return static_cast<float>(value); }
 
-/// A NaN stays one, as in torch.clamp.
+/// A NaN stays NaN, as in torch.clamp.
 float at_most(float x, float most) { return x > most ? most : x; }
 float at_least(float x, float least) { return x < least ? least : x; }
 

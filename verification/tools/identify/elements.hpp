@@ -23,8 +23,8 @@ inline float sum_of_products(Contraction contraction, float x, float y, float z,
   return x * y + z * w;
 }
 
-/// a moved towards b by the part w. From one half on b is where it starts, so that w = 1 gives b
-/// itself.
+/// Interpolates from a to b by the fraction w. For w >= 1/2 the sum starts at b, so that w = 1
+/// returns b exactly.
 inline float lerp(bool fused, float a, float b, float w) {
   const bool near = std::fabs(w) < 0.5F;
   const float weight = near ? w : w - 1;
@@ -158,7 +158,7 @@ inline float used_gradient(const DialectHyper& hyper, bool decays, bool fused, f
   return fused ? std::fma(wd, p, g) : g + wd * p;
 }
 
-/// What sgd moves by, with nesterov.
+/// The update of sgd with nesterov.
 inline float nesterov(bool fused, float momentum, float buffer, float g) {
   return fused ? std::fma(momentum, buffer, g) : g + momentum * buffer;
 }

@@ -6,20 +6,19 @@
 
 namespace zeroproof::verification {
 
-/// Which product of x*y + z*w is not rounded by itself: a compiler that contracts takes one of the
-/// two.
+/// The product of x*y + z*w that is not rounded by itself: a contracting compiler chooses one of
+/// the two.
 enum class Contraction : std::uint8_t { none, left, right };
 
-/// What 1 - beta is taken from: the fp64 beta, rounded once at the end, or beta rounded to fp32
-/// first.
+/// Source of 1 - beta: the fp64 beta, rounded once at the end, or beta rounded to fp32 first.
 enum class Betas : std::uint8_t { fp64, fp32 };
 
-/// How the powers of beta, and with them step size and bias corrections, are made.
+/// Computation of the powers of beta, and from them of step size and bias corrections.
 enum class Corrections : std::uint8_t {
   fp64,     ///< the C library's pow of the fp64 betas, rounded once where it is used
   widened,  ///< repeated squaring of the fp32 betas in fp64 (R5 of the contract)
   stored,  ///< the C library's pow of the fp32 betas in fp64, and the two corrections are kept as fp32
-  running  ///< products in fp32, one factor for every step, and fp32 for everything made of them
+  running  ///< s#fp32 for everything made of them#fp32 for all values derived from them#
 };
 
 /// m' from m and g, with w = 1 - beta1 and b = beta1.
@@ -37,7 +36,7 @@ enum class SecondMoment : std::uint8_t {
   lerp_fused
 };
 
-/// max(max_exp_avg_sq, v'): a NaN that was there stays, or is replaced by the next number (the
+/// max(max_exp_avg_sq, v'): a NaN in max_exp_avg_sq is kept, or replaced by the next number (the
 /// contract).
 enum class Maximum : std::uint8_t { keeps_nan, replaces_nan };
 
@@ -68,7 +67,7 @@ enum class Write : std::uint8_t {
   corrected_fused  ///< fma(-lr, (m/bc1)/d, p)
 };
 
-/// What makes master from the moments.
+/// Computes master from the moments.
 struct MasterFormula {
   Corrections corrections = Corrections::fp64;
   Root root = Root::rounded;

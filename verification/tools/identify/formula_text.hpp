@@ -8,8 +8,8 @@
 
 namespace zeroproof::verification {
 
-/// "fma(w, g - m, m), 1 - beta from fp64". L2, if hyper has it, is part of what the moments are
-/// made of.
+/// "fma(w, g - m, m), 1 - beta from fp64". L2, if hyper has it, is part of the input of the
+/// moments.
 std::string first_moment_text(FirstMoment form, Betas betas, bool coupled_fused,
                               const DialectHyper& hyper);
 std::string second_moment_text(SecondMoment form, Betas betas, bool coupled_fused,
@@ -23,9 +23,9 @@ std::string buffer_text(Contraction form, bool is_first, bool coupled_fused,
 std::string sgd_master_text(bool nesterov_fused, bool write_fused, bool coupled_fused,
                             const DialectHyper& hyper);
 
-/// True if weight_decay goes through the gradient.
+/// True if weight_decay is added to the gradient.
 bool couples(const DialectHyper& hyper);
-/// True if it is taken off the parameter.
+/// True if weight_decay is subtracted from the parameter.
 bool decouples(const DialectHyper& hyper);
 
 }  // namespace zeroproof::verification

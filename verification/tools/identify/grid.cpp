@@ -13,7 +13,7 @@ std::vector<Choice> choices(Choice last) {
   return all;
 }
 
-/// Whether L2 is contracted: one answer will do where there is no L2.
+/// Values of the choice "L2 contracted": one is enough without L2.
 std::vector<bool> coupled_choices(const DialectHyper& h) {
   return couples(h) ? std::vector<bool>{false, true} : std::vector<bool>{false};
 }
@@ -63,7 +63,7 @@ BufferGrid maxima() {
   return grid;
 }
 
-/// All choices that make sense; those that the settings leave without an effect are tried once.
+/// All meaningful choices; choices without effect under these settings are tried once.
 std::vector<MasterFormula> master_formulas(const DialectHyper& h) {
   std::vector<MasterFormula> formulas;
   for (const Corrections corrections : choices(Corrections::running)) {

@@ -1,7 +1,7 @@
 #pragma once
-// Every formula that identify tries, buffer by buffer. Each buffer is judged by what the file has:
-// master from the moments that were written, so that a difference shows in the buffer where it
-// arises.
+// Every formula that identify tries, buffer by buffer. Each buffer is computed from the buffers in
+// the file, master from the stored moments, so that a difference appears in the buffer where it
+// originates.
 
 #include <functional>
 #include <string>
@@ -17,7 +17,7 @@ struct Candidate {
 };
 
 struct BufferGrid {
-  std::string buffer;  ///< "exp_avg", in the order in which a step makes them, master last
+  std::string buffer;  ///< "exp_avg", in the order of computation in a step, master last
   std::vector<Candidate> candidates;
 };
 std::vector<BufferGrid> grids_of(const RecordedStep& step);
@@ -28,7 +28,7 @@ struct BufferForm {
 };
 std::vector<BufferForm> forms_of(const Dialect& dialect, const RecordedStep& step);
 
-/// The values of a buffer after the step, and before it (empty if there were none).
+/// The values of a buffer after the step, and before it (empty if it did not exist).
 const std::vector<float>& after(const StepTensor& tensor, const std::string& buffer);
 const std::vector<float>& before(const StepTensor& tensor, const std::string& buffer);
 

@@ -120,7 +120,7 @@ BufferFinding finding_of(const RecordedStep& step, const BufferGrid& grid, const
   }
   const bool only_tail = found.best.body == 0;
   if (found.best.share() >= no_formula && !only_tail) return found;
-  if (only_tail && found.best.share() == 1) return found;  // nothing but tails, and none of it fits
+  if (only_tail && found.best.share() == 1) return found;  // only tails, and no formula fits them
   found.kind = BufferFinding::Kind::leaves;
   if (only_tail) found.tail_width = found.best.sixteen == 0 ? 8 : 16;
   found.unwritten = are_unwritten(step, grid, found.best.text);

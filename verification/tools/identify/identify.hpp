@@ -29,17 +29,16 @@ struct BufferFinding {
   enum class Kind : std::uint8_t {
     formula,  ///< one formula for every element
     two,      ///< one for the body, another for the tail
-    leaves,   ///< a formula, and a few elements that follow none
-    none      ///< no formula has fewer than 1 % of the elements leave it
+    leaves,   ///< a formula, with exceptions that follow none
+    none      ///< every formula has at least 1 % exceptions
   };
 
   std::string buffer;
   Kind kind = Kind::none;
   Leaving best;           ///< body formula, or the nearest
   std::string tail_text;  ///< of kind two
-  int tail_width =
-      0;  ///< of kind two; of kind leaves where all that leave are in such a tail, else 0
-  bool unwritten = false;  ///< kind leaves: those that leave have the value from before the step
+  int tail_width = 0;  ///< of kind two, and of kind leaves if all exceptions are in a tail; else 0
+  bool unwritten = false;  ///< kind leaves: exceptions have the value before the step
 };
 
 /// A buffer in which the nearest dialect differs.
@@ -62,7 +61,7 @@ struct Identification {
 
 Identification identify(const RecordedStep& step);
 
-/// Share of elements from which on a formula is none.
+/// A formula is rejected if at least this share of the elements differs from it.
 inline constexpr double no_formula = 0.01;
 
 /// Names with families drawn together: "torch-cpu-fused, apex-fused-adam:nn*r".

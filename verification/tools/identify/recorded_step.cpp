@@ -31,7 +31,7 @@ class Settings {
   Settings(const SafeMetadata& metadata, const std::string& file)
       : metadata_(metadata), file_(file) {
     for (const auto& [key, value] : metadata) {
-      if (key == "program" || key == "format") continue;  // who wrote it
+      if (key == "program" || key == "format") continue;  // the library that wrote it
       const std::vector<std::string>& known = setting_names();
       if (std::ranges::find(known, key) != known.end()) continue;
       refuse(file, shown_name(key) + " is no setting of a step", "it would silently do nothing",

@@ -8,7 +8,7 @@
 
 namespace zeroproof::verification {
 
-/// The state of one parameter; empty vectors where the rule keeps nothing.
+/// The state of one parameter; vectors of buffers that the rule does not have are empty.
 struct StepState {
   std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;
 };
@@ -23,9 +23,9 @@ struct StepTensor {
 
 struct RecordedStep {
   std::string file;
-  std::string program;  ///< as the file says, "" if it does not
+  std::string program;  ///< as in the file, "" if it is missing
   DialectHyper hyper;
-  bool is_first = false;  ///< sgd with momentum, and there was no buffer before
+  bool is_first = false;  ///< sgd with momentum, without a buffer before the step
   std::vector<StepTensor> tensors;
 
   std::int64_t numel() const;

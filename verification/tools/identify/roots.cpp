@@ -118,7 +118,7 @@ constexpr std::uint32_t last_approximated = 0x7F7FF000;
 float amd_inverse_root(float x) {
   static const std::array<std::uint16_t, 8192> table = inverse_roots();
   const auto bits = std::bit_cast<std::uint32_t>(x);
-  // x = 4^k * z with z in [1, 4): an odd exponent goes along with the mantissa.
+  // x = 4^k * z with z in [1, 4): the low bit of the exponent belongs to z.
   const int exponent = static_cast<int>(bits >> 23) - 127;
   const int k = exponent >= 0 ? exponent / 2 : -((1 - exponent) / 2);
   const std::uint32_t z = (bits & 0x007FFFFFU) | (exponent - 2 * k == 1 ? 0x40000000U : one);

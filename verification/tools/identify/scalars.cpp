@@ -7,8 +7,8 @@ namespace {
 
 float fp32(double value) { return static_cast<float>(value); }
 
-/// beta^t with one rounding to fp32 for every step, as a counter that is multiplied on makes it. It
-/// ends when another factor changes nothing.
+/// beta^t as a running product, rounded to fp32 in every step. It ends when another factor changes
+/// nothing.
 float running_product(float beta, std::int64_t t) {
   float product = 1;
   for (std::int64_t i = 0; i < t; ++i) {

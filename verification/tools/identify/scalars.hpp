@@ -26,8 +26,8 @@ struct MasterScalars {
   float one_less_decay = 1;   ///< k = 1 - lr * weight_decay
 };
 
-/// Units    hyper.t counts the step that is applied, t >= 1.
-/// Errors   none: what leaves fp32 becomes infinity or NaN, as it does in the libraries.
+/// Units    hyper.t counts the step that is applied, t >= 1. Errors   none: values outside the
+/// range of fp32 become infinity or NaN, as in the libraries.
 MasterScalars master_scalars(const DialectHyper& hyper, Corrections corrections);
 
 }  // namespace zeroproof::verification

@@ -37,9 +37,9 @@ PlannedModel parse_model_toml(const std::string& text, const std::string& file_n
 /// Tensors of one TP rank. Errors (ErrorCode::config): a split dimension that tp does not divide.
 std::vector<ParamSpec> tp_shapes(const PlannedModel& model, int tp);
 
-/// Stretches that are gathered and reduced together in stage 3 [ZeRO:units], from names: neighbours
-/// that agree up to the first dot-separated part that ends in a digit ("layers.3", "block3") are
-/// one unit, neighbours without such a part are one too.
+/// Ranges of tensors that are gathered and reduced together in stage 3 [ZeRO:units], from names:
+/// neighbours that agree up to the first dot-separated part that ends in a digit ("layers.3",
+/// "block3") are one unit, neighbours without such a part are one too.
 std::vector<FlatRange> named_units(const FlatLayout& layout);
 
 }  // namespace zeroproof::verification

@@ -24,9 +24,9 @@ PaperBytes papers_of(int stage, std::int64_t numel, std::int64_t ranks) {
           4 * psi / (stage >= 1 ? n : 1), 8 * psi / (stage >= 1 ? n : 1)};
 }
 
-/// Messages of a line as the model counts them. Units are gathered whole, of any length, and
-/// buckets one by one: to make stages comparable, a message longer than a rank's part of a bucket
-/// counts as so many parts.
+/// Messages of a line as the model counts them. A unit is gathered as a whole, whatever its length,
+/// but buckets one by one: to make stages comparable, a message longer than a rank's part of a
+/// bucket counts as several.
 double modelled_messages(const TrafficLine& line, const PredictedStep& shape,
                          std::int64_t bucket_numel) {
   const auto messages = static_cast<double>(line.messages);
@@ -36,8 +36,8 @@ double modelled_messages(const TrafficLine& line, const PredictedStep& shape,
   return std::max(messages, static_cast<double>(line.sent_bytes) / part);
 }
 
-/// Bytes that ranks read in place instead: as many as messages would bring. The update writes
-/// directly into one copy of the parameters.
+/// Bytes that ranks read in place instead: the same number that messages would carry. The update
+/// writes directly into one copy of the parameters.
 void add_reads_in_place(StepTime& time, const StepTraffic& traffic, const PredictedStep& shape,
                         const MachineModel& machine) {
   if (!shape.reads_in_place()) return;
@@ -117,9 +117,9 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout,
   return plan;
 }
 
-/// No rank's figure is larger than this: 32 bytes per element of state and parameters, a node, a
-/// message and TP parts for every leaf of its own, and messages of 8 bytes for what it owns, from
-/// every leaf and to every rank.
+/// An upper bound for the figures of each rank: 32 bytes per element of state and parameters, a
+/// node, a message and TP parts for each of its leaves, and messages of 8 bytes for its elements,
+/// from every leaf and to every rank.
 double largest_figure(const PlanSettings& settings, std::int64_t padded_numel) {
   const auto numel = static_cast<double>(padded_numel);
   const double ranks = settings.grid.data_ranks();

@@ -109,8 +109,7 @@ void require_whole_instances(const PlanSettings& settings);
 /// Errors: ErrorCode::config if settings and model do not fit.
 Plan make_plan(const PlannedModel& model, const PlanSettings& settings);
 
-/// Sum over all figures of how far the measured bytes are from the planned ones; 0 if nothing was
-/// measured.
+/// The sum of all differences between measured and planned bytes; 0 if nothing was measured.
 std::int64_t bytes_apart(const StagePlan& stage);
 
 /// Bytes that the update and the norm of one step move on a rank, by the passes of a fused step:

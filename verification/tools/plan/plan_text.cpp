@@ -79,7 +79,7 @@ void add_summary(std::string& out, const Plan& plan, const Paint& paint) {
   }
 }
 
-/// The papers' part of a class, "" where they count nothing.
+/// The part of a memory class that the papers count, "" for none.
 std::string paper_cell(const PaperBytes& papers, MemoryClass kind) {
   switch (kind) {
     case MemoryClass::master:
@@ -209,8 +209,8 @@ void add_times(std::string& out, const Plan& plan, const Paint& paint) {
   }
 }
 
-/// If starting messages takes more than half of the time, sums of stages show how many messages
-/// there are, not their length.
+/// If the start of messages takes more than half of the time, sums of stages reflect the number of
+/// messages, not their length.
 void add_latency_warning(std::string& out, const Plan& plan, const Paint& paint) {
   const PlanSettings& s = plan.settings;
   std::string stages;
@@ -220,8 +220,8 @@ void add_latency_warning(std::string& out, const Plan& plan, const Paint& paint)
                           100 * stage.time.latency_us / stage.time.total_us());
   }
   if (stages.empty()) return;
-  const double even =
-      s.machine.alpha_us * s.machine.beta_gbs * 1e3;  // bytes that take as long to send as to start
+  // Bytes whose transfer takes as long as the start of a message.
+  const double even = s.machine.alpha_us * s.machine.beta_gbs * 1e3;
   const double wanted = even * static_cast<double>(s.grid.data_ranks() / s.instances) / 4;
   const std::int64_t bucket =
       (static_cast<std::int64_t>(wanted) / layout_alignment + 1) * layout_alignment;

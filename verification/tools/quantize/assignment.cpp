@@ -48,7 +48,7 @@ void decide_modelopt(const QuantizationConfig& config, TensorQuantization& tenso
   tensor.payload = payload;
 }
 
-/// A payload that is off decides nothing.
+/// A payload that is turned off counts as undecided.
 bool decides(const TensorQuantization& tensor, std::size_t rule) {
   return tensor.flag_rule == rule || (tensor.on && tensor.payload_rule == rule);
 }

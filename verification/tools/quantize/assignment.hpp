@@ -17,13 +17,13 @@ struct TensorQuantization {
   std::optional<int>
       layer;  ///< the number behind the first "layers." of the path, as Megatron-LM reads it
   std::vector<std::size_t> matching;  ///< rules that take part and match, in the order of the file
-  std::optional<std::size_t> payload_rule;  ///< whose payload it has, also while it is off
+  std::optional<std::size_t> payload_rule;  ///< the rule that set the payload, also if it is off
   std::optional<std::size_t> flag_rule;     ///< the last one that turned it on or off
   bool on = false;
-  std::optional<QuantPayload> payload;  ///< its own copy; nothing: the tensor stays as it is
+  std::optional<QuantPayload> payload;  ///< a copy; nothing: the tensor is not quantized
 };
 
-/// A rule that does not do what it seems to do.
+/// A rule whose effect is not the apparent one.
 struct QuantTrap {
   std::optional<std::size_t> rule;  ///< nothing: the file as a whole
   std::int64_t line = 0;            ///< 0: the file as a whole
@@ -32,7 +32,7 @@ struct QuantTrap {
 
 struct RuleUse {
   std::int64_t matches = 0;  ///< tensors
-  std::int64_t decides = 0;  ///< of these, those whose payload or flag is this rule's in the end
+  std::int64_t decides = 0;  ///< of these, tensors whose final payload or flag is this rule's
 };
 
 struct QuantizationAssignment {
@@ -53,10 +53,10 @@ std::string quantization_path(QuantSemantics semantics, const std::string& tenso
 QuantizationAssignment assign(const QuantizationConfig& config,
                               const std::vector<std::string>& tensors, const std::string& model);
 
-/// "7" of layers.7.mlp; nothing if there is none, or it has more than 9 digits.
+/// "7" of layers.7.mlp; nothing without a number, or if it has more than 9 digits.
 std::optional<int> layer_number(const std::string& path);
 
-/// Internal: rules that look correct in a file and are not.
+/// Internal: rules that appear correct in a file but are not.
 std::vector<QuantTrap> find_traps(const QuantizationConfig& config,
                                   const QuantizationAssignment& assignment);
 

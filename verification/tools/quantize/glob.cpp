@@ -31,8 +31,8 @@ std::u32string characters(std::string_view text) {
 
 /// The text between [ and ], read as a set.
 Glob::Place set_of(const std::u32string& inside) {
-  // Split at hyphens that make ranges: not the first or last character, none behind the ! in front,
-  // and at least two characters behind the previous one.
+  // Splits at hyphens that denote ranges: not the first or last character, none directly behind the
+  // leading !, and at least two characters behind the previous one.
   std::vector<std::u32string> parts(1);
   std::size_t from = inside.front() == U'!' ? 2 : 1;
   for (std::size_t i = 0; i < inside.size(); ++i) {

@@ -1,4 +1,4 @@
-// A suggestion for a pattern that matches nothing.
+// A suggestion for a pattern without a match.
 
 #include <algorithm>
 #include <set>
@@ -61,7 +61,7 @@ std::string nearest_pattern(const std::string& pattern, const std::vector<std::s
   if (near.empty()) return "";
   const std::string meant = pattern.substr(0, begin + before) + near + pattern.substr(end - behind);
   const std::string first =
-      pattern.substr(0, begin) + near + pattern.substr(end - behind);  // nothing is before it
+      pattern.substr(0, begin) + near + pattern.substr(end - behind);  // no text before it
   for (const std::string& open : {meant, first, "*" + meant, meant + "*", "*" + meant + "*"}) {
     if (matches_any(open, paths)) return open;
   }

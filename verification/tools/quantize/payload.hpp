@@ -25,8 +25,8 @@ Span<const std::string_view> names_of(AmaxAlgorithm);
 Span<const std::string_view> names_of(QuantBlock);
 Span<const std::string_view> names_of(CalibrationMethod);
 
-/// A format that needs a scale has a recipe, which makes it in every step, or a calibration, which
-/// makes it once; bf16 and fp16 have neither.
+/// A format that needs a scale has a recipe, which computes it in every step, or a calibration,
+/// which computes it once; bf16 and fp16 have neither.
 struct QuantPayload {
   QuantFormat format = QuantFormat::bf16;
   QuantRecipe recipe = QuantRecipe::none;
@@ -54,7 +54,7 @@ struct PayloadField {
   std::string_view key;       ///< "margin", "calibration.bins"
   std::string_view values;    ///< its allowed values, in words
   std::string_view standard;  ///< its default; "": it must be given
-  std::string_view with;      ///< where it has an effect; anywhere else it is refused
+  std::string_view with;      ///< fields with which it has an effect; it is refused otherwise
   bool (*applies)(const QuantPayload&);
   void (*read)(QuantPayload&, const YamlValue&);
   Json (*written)(const QuantPayload&);
@@ -65,7 +65,7 @@ Span<const PayloadField> payload_fields();
 /// of a wrong type, out of its range, without effect beside the others, or missing.
 QuantPayload read_payload(const YamlValue& value);
 
-/// Every field that has an effect, also those not given.
+/// Every field that has an effect, also fields with their default.
 Json payload_json(const QuantPayload& payload);
 
 /// "e4m3 delayed", "int8 percentile": one or two words.

@@ -26,7 +26,7 @@ struct QuantRule {
   std::string pattern;
   std::int64_t pattern_line = 1;
   std::string config;                   ///< megatron: the name of the config; "" in modelopt
-  std::optional<QuantPayload> payload;  ///< a copy of its own; modelopt: if the entry has `cfg`
+  std::optional<QuantPayload> payload;  ///< a copy; modelopt: if the entry has `cfg`
   std::optional<bool>
       enable;  ///< modelopt: turns matching tensors on or off. megatron: false turns the matcher off
   bool takes_part() const { return !config.empty() ? enable.value_or(false) : true; }
@@ -48,8 +48,8 @@ struct QuantizationConfig {
 
 /// Without `semantics` a file that has `quant_cfg` is ModelOpt's, and any other is Megatron-LM's.
 /// Errors (ErrorCode::config), all with file, line and key: errors of parse_yaml(); unknown fields,
-/// with the nearest one; wrong types and ranges; matchers that name a config that is not there,
-/// disabled ones too, with the nearest one.
+/// with the nearest one; wrong types and ranges; matchers that name an unknown config, disabled
+/// ones too, with the nearest name.
 QuantizationConfig parse_quantization(std::string_view text, const std::string& file,
                                       std::optional<QuantSemantics> semantics = std::nullopt);
 

@@ -1,4 +1,4 @@
-// Rules that look correct in a file and are not: reported, not refused, as they may be intended.
+// Rules that appear correct in a file but are not: reported, not refused, as they may be intended.
 
 #include <algorithm>
 #include <optional>
@@ -45,8 +45,8 @@ std::vector<Piece> pieces_of(const std::string& pattern) {
   return pieces;
 }
 
-/// The longer number in which the piece's is found; nothing if it is found alone somewhere, or
-/// nowhere at all.
+/// The longer number that contains the piece's; nothing if the piece's number also occurs alone, or
+/// does not occur.
 std::optional<std::string> swallowed(const std::string& path, const std::string& text,
                                      bool star_behind) {
   std::optional<std::string> number;

@@ -38,7 +38,7 @@ bool never_closed(std::string_view text, std::size_t at) {
   if (at >= text.size() || (text[at] != '"' && text[at] != '\'')) return false;
   const char mark = text[at];
   for (++at; at < text.size(); ++at) {
-    const bool twice = mark == '\'' && text.substr(at, 2) == "''";  // stands for one
+    const bool twice = mark == '\'' && text.substr(at, 2) == "''";  // an escaped quotation mark
     if (twice || (mark == '"' && text[at] == '\\')) {
       ++at;
     } else if (text[at] == mark) {
@@ -48,8 +48,8 @@ bool never_closed(std::string_view text, std::size_t at) {
   return true;
 }
 
-/// The library's events as a tree. Its own tree would keep the last of two equal keys, and says
-/// nothing.
+/// The library's events as a tree. Its own tree would keep the last of two equal keys, without an
+/// error.
 class Builder : public YAML::EventHandler {
  public:
   Builder(std::string_view text, const std::string& file) : text_(text), file_(file) {}

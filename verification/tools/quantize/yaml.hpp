@@ -32,7 +32,7 @@ struct YamlMember {
   YamlNode value;
 };
 
-/// What a text may cost: bytes, levels, and values after every alias has become a copy.
+/// Limits of a text: bytes, levels, and values after the expansion of aliases.
 inline constexpr std::int64_t most_yaml_bytes = std::int64_t{1} << 20;
 inline constexpr std::int64_t most_yaml_levels = 16;
 inline constexpr std::int64_t most_yaml_values = 20000;
@@ -40,11 +40,10 @@ inline constexpr std::int64_t most_yaml_values = 20000;
 /// True if this program was built with a YAML library.
 bool reads_yaml();
 
-/// One document. An alias is a copy of what its anchor names.
-/// Errors (ErrorCode::config), all with file and line: invalid YAML, and beyond that: a key that
-/// occurs twice or is no text, a tag, a merge key, an alias inside of the node it names, a second
-/// document, errors of check_yaml_text(), more than the limits above. ErrorCode::unavailable: this
-/// program was built without a YAML library.
+/// One document. An alias is a copy of the anchored node. Errors (ErrorCode::config), all with file
+/// and line: invalid YAML, and beyond that: a key that occurs twice or is no text, a tag, a merge
+/// key, an alias inside of the node it names, a second document, errors of check_yaml_text(), more
+/// than the limits above. ErrorCode::unavailable: this program was built without a YAML library.
 YamlNode parse_yaml(std::string_view text, const std::string& file);
 
 /// Checks before the library reads the text. Errors (ErrorCode::config), with file and line: too

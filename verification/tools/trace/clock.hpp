@@ -7,7 +7,7 @@
 
 namespace zeroproof::verification {
 
-/// Nanoseconds since it was made; shared by all ranks of a trace.
+/// Nanoseconds since its construction; shared by all ranks of a trace.
 class TraceClock {
  public:
   std::int64_t now_ns() const {

@@ -91,8 +91,7 @@ std::vector<TracedNode> traced_nodes(const StepTrace& trace, std::size_t step) {
   for (int level = 1; below.size() > 1; ++level) {
     std::vector<std::vector<float>> here;
     for (std::size_t k = 0; 2 * k < below.size(); ++k) {
-      if (2 * k + 1 ==
-          below.size()) {  // nothing on the right: the same bits, and no node of its own
+      if (2 * k + 1 == below.size()) {  // no right child: the same bits, and no separate node
         here.push_back(below[2 * k]);
         continue;
       }

@@ -1,6 +1,5 @@
 #pragma once
-// Parts of the trace's JSON that are made in files of their own. Steps are indices into
-// TracedRank::steps.
+// Parts of the trace's JSON that have files of their own. Steps are indices into TracedRank::steps.
 
 #include "common/io/json.hpp"
 #include "verification/tools/trace/trace.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// Parts of the trace's text that are made in files of their own.
+// Parts of the trace's text that have files of their own.
 
 #include <cstdint>
 #include <optional>
@@ -18,7 +18,7 @@ std::vector<std::int64_t> elements_of(const FlatLayout& layout);
 /// "weight[0,3]" for each of elements_of.
 std::vector<std::string> element_names(const FlatLayout& layout);
 
-/// An inner node of the canonical tree that an addition makes (R11).
+/// An inner node of the canonical tree, the result of an addition (R11).
 struct TracedNode {
   int level = 0;
   std::int64_t index = 0;
@@ -49,7 +49,7 @@ std::optional<MemoryClass> class_of(BufferId id);
 /// ranges too.
 bool holds_words(BufferId id);
 
-/// Name of word `word` of such a buffer: "inv_scale", "growth_tracker", "limb10", "clip_coef",
+/// Name of a word of such a buffer: "inv_scale", "growth_tracker", "limb10", "clip_coef",
 /// "param_scale[3]".
 std::string word_name(BufferId id, std::int64_t word);
 

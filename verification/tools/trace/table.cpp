@@ -31,8 +31,7 @@ std::string shown_value(std::uint64_t bits, DType dtype) {
     using Format = decltype(format);
     const std::size_t width = 2 + 2 * sizeof(typename Format::Bits);
     if constexpr (Format::is_float) {
-      const int digits = std::max(
-          9, Format::digits);  // those of fp32, so that a narrow value is seen as it is used
+      const int digits = std::max(9, Format::digits);  // those of fp32, as the value is used
       return fmt::format("{:#0{}x} {:.{}g}", bits, width, value_of<Format>(bits), digits);
     } else {
       return fmt::format("{:#0{}x} {}", bits, width, bits);

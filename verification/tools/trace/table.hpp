@@ -11,8 +11,8 @@ namespace zeroproof::verification {
 
 inline constexpr std::size_t trace_columns = 100;
 
-/// "0x3f800000 1": the bits in the width of the dtype, and the value with as many digits as tell it
-/// from its neighbours.
+/// "0x3f800000 1": the bits in the width of the dtype, and the value with enough digits to identify
+/// it.
 std::string shown_value(std::uint64_t bits, DType dtype);
 
 struct TraceColumn {
@@ -20,7 +20,8 @@ struct TraceColumn {
   std::vector<std::string> cells;  // one per row
 };
 
-/// Rows with their labels; columns that do not fit go into further blocks with the labels repeated.
+/// Rows with their labels; columns beyond the width continue in further blocks with the labels
+/// repeated.
 std::string table(const TraceColumn& labels, const std::vector<TraceColumn>& columns);
 
 /// "rank 1", "ranks 0-3", "ranks 0, 2".

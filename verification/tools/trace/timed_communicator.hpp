@@ -12,7 +12,7 @@
 
 namespace zeroproof::verification {
 
-/// Passes every call on. Groups made by split() are not timed. A message is counted as
+/// Forwards every call. Groups made by split() are not timed. A message is counted as
 /// RecordingCommunicator counts it.
 class TimedCommunicator final : public Communicator {
  public:

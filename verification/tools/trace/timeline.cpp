@@ -33,7 +33,7 @@ std::int64_t bytes_in(const TracedStep& step, Phase phase) {
   return bytes;
 }
 
-/// Complete events; a track runs one thing after another, so they never overlap.
+/// Complete events; the events of a track are sequential, so they never overlap.
 void add_track(Json& events, int process, int thread, const std::string& title,
                const TracedRank& rank, bool collectives) {
   events.push_back(named("thread_name", process, thread, title));

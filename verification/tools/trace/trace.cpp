@@ -165,11 +165,11 @@ class TracingRank {
   MemoryWatch memory_;
   bool watching_ = false;
   TracedStep now_;
-  std::unique_ptr<DistributedOptimizer> optimizer_;  // goes before comm_
+  std::unique_ptr<DistributedOptimizer> optimizer_;  // before comm_ in the order of destruction
 };
 
 std::vector<TracedRank> run_side(const StepTrace& trace, const Make& make) {
-  const TraceClock clock;  // of its own: both sides begin at 0
+  const TraceClock clock;  // separate: both sides begin at 0
   std::vector<TracedRank> ranks(static_cast<std::size_t>(trace.settings.world_size));
   ThreadWorld world(trace.settings.world_size);
   run_ranks(world, [&](Communicator& comm) {
@@ -207,7 +207,7 @@ OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& mo
   setup.scaler.kind = LossScalerKind::dynamic;
   setup.scaler.log2_initial = settings.log2_loss_scale;
   setup.scaler.log2_max = most_traced_log2_scale;
-  setup.scaler.growth_interval = 2;  // so that the trace has a growth
+  setup.scaler.growth_interval = 2;  // so that the trace contains a growth
   setup.hyper.rule = settings.rule;
   if (!settings.clip_group.empty()) {
     setup.clip_groups =

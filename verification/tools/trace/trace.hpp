@@ -100,8 +100,8 @@ StepTrace trace_step(const TraceSettings& settings);
 /// Tables of all values, at most 100 columns.
 std::string trace_text(const StepTrace& trace, bool colour);
 
-/// Which rank holds, and in which phase writes, which elements of which class of memory, as bars of
-/// one column per parameter. Of the first step; the others have the same.
+/// The elements of each class of memory that each rank stores, and the phases that write them, as
+/// bars of one column per parameter. Of the first step; the others are equal.
 std::string memory_map_text(const StepTrace& trace);
 
 /// All values as JSON (zeroproof-trace/1).

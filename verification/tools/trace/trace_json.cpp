@@ -159,7 +159,7 @@ Json nodes_json(const StepTrace& trace, std::size_t step) {
   return all;
 }
 
-/// What buffers hold, phase by phase, on one rank.
+/// Content of buffers on one rank, phase by phase.
 class RankValues {
  public:
   RankValues(const StepTrace& trace, const TracedStep& step) : trace_(trace), step_(step) {

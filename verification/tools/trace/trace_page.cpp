@@ -46,8 +46,7 @@ class Events {
   void add_phase(const Json& step, const Json& phase) {
     const int first = index_;
     if (phase.at("phase").get<std::string>() == "reduce") add_each("leaf", step.at("leaves"));
-    std::vector<int> visits(
-        1);  // made by each rank; its k-th one is at the same time as the others' k-th
+    std::vector<int> visits(1);  // of each rank; the k-th visits of all ranks are concurrent
     for (const Json& visit : phase.at("visits")) {
       const auto rank = static_cast<std::size_t>(visit.at("rank").get<int>());
       visits.resize(std::max(visits.size(), rank + 1));

@@ -111,7 +111,7 @@ std::vector<BufferId> buffers_of(const Section& section, bool words) {
   return ids;
 }
 
-/// Which clip group a word is of, where there are several.
+/// The clip group of a word, if there are several.
 std::string group_name(BufferId id, std::int64_t word, const std::string& clip_group) {
   const bool of_groups =
       id == BufferId::norm_limbs || id == BufferId::grad_norm || id == BufferId::clip_coef;
@@ -157,8 +157,8 @@ std::string elements_text(const StepTrace& trace, const Section& section) {
   if (ids.empty()) return "";
   const std::vector<std::int64_t> all = elements_of(trace.model.layout());
   const std::vector<std::string> all_names = element_names(trace.model.layout());
-  // Columns that the same ranks hold with the same rows are adjacent: a replicated buffer that
-  // differs between ranks is held by each alone, as shards are, but has more rows.
+  // Columns of the same ranks with the same rows are adjacent: a replicated buffer that differs
+  // between ranks is shown for each rank, like shards, but has more rows.
   std::map<std::pair<std::vector<int>, std::vector<std::string>>, std::vector<TraceColumn>> groups;
   for (const BufferId id : ids) {
     for (const Holders& holders : holders_of(section, id)) {

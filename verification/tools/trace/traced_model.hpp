@@ -22,7 +22,7 @@ struct TraceSettings {
   std::int64_t micro_batches = 4;  ///< 1 to most_traced_micro_batches
   UpdateRule rule = UpdateRule::adamw;
   std::string clip_group =
-      {};         ///< glob on tensor names: these are clipped by a norm of their own; "": one norm
+      {};         ///< glob on tensor names: these have a clip group of their own; "": one norm
   int steps = 2;  ///< 1 to most_traced_steps
   DType param_dtype = DType::bf16;  ///< leaves are fp16 with fp16 parameters, else fp32
   ParamScaling scaling = {};        ///< of e4m3 and e5m2
@@ -30,7 +30,7 @@ struct TraceSettings {
   int overflow_step = 0;            ///< whose last leaf has an infinity; 0: none
   std::uint64_t seed = 2026;        ///< of first parameters and gradients
   std::int64_t bucket_numel = 0;    ///< elements, a multiple of layout_alignment; 0: one bucket
-  std::string fault = {};           ///< planted in production, whose values are shown then
+  std::string fault = {};           ///< planted in production, whose values are then shown
 
   DType grad_dtype() const { return param_dtype == DType::fp16 ? DType::fp16 : DType::fp32; }
 };
@@ -66,7 +66,7 @@ class TracedModel {
 struct TracedVisit {
   enum class Event : std::uint8_t { gather, forward, backward, release };
   Event event = Event::gather;
-  std::int64_t micro_batch = -1;  ///< -1 on a rank that has none in this micro-step
+  std::int64_t micro_batch = -1;  ///< -1 on a rank without one in this micro-step
   int unit = 0;
 };
 const char* name(TracedVisit::Event event);

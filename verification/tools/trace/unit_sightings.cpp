@@ -14,7 +14,7 @@ namespace {
 using Event = TracedVisit::Event;
 using Kind = UnitSighting::Kind;
 
-/// The visit that follows each all_gather before the next one; none on a rank that has no
+/// The visit that follows each all_gather before the next one; none on a rank without a
 /// micro-batch.
 std::vector<std::optional<TracedVisit>> visits_after_gathers(
     const std::vector<UnitSighting>& sightings) {
@@ -38,7 +38,7 @@ class PresentUnits {
     come(of);
   }
 
-  /// gathers: whether units come in all_gathers, which are seen.
+  /// gathers: whether units arrive in all_gathers, which are recorded.
   void visit(const TracedVisit& visit, std::int64_t bytes, bool gathers) {
     const bool there = std::any_of(present_.begin(), present_.end(),
                                    [&](const TracedVisit& one) { return one.unit == visit.unit; });
@@ -50,7 +50,7 @@ class PresentUnits {
     all_.push_back(visit);
   }
 
-  /// Nothing comes.
+  /// No unit arrives.
   void look(std::int64_t bytes) { require(release_until(bytes, 0), bytes); }
 
   std::vector<TracedVisit> take() { return std::move(all_); }
@@ -63,8 +63,8 @@ class PresentUnits {
     present_.push_back(all_.back());
   }
 
-  /// Releases as many of the oldest units as needed so that the remaining ones and `coming` bytes
-  /// are all of the gathered bytes; none if nothing fits.
+  /// Releases the oldest units until the remaining ones and `coming` bytes are all of the gathered
+  /// bytes; none if no number fits.
   bool release_until(std::int64_t bytes, std::int64_t coming) {
     std::int64_t there = bytes_before_ + coming;
     for (const TracedVisit& one : present_) there += bytes_of(one.unit);

@@ -20,8 +20,8 @@ BufferId exposed_as(BufferId id) {
   return id == BufferId::param_columns ? BufferId::column_shard : id;
 }
 
-/// A buffer of the dump, whole on rank 0: elements put together, numbers of blocks as every rank
-/// has them.
+/// A buffer of the dump, whole on rank 0: its elements are gathered; values of blocks are equal on
+/// every rank.
 struct Whole {
   std::size_t buffer;  ///< into DumpPlan::buffers()
   GuardedBuffer values;

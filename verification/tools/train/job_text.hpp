@@ -10,8 +10,8 @@ namespace zeroproof::verification {
 /// "byte_gpt_tiny adamw bf16 on threads:4, stage 2, host: 12,269 parameters, 16 micro-batches".
 std::string described(const Experiment& experiment, const CaseSpec& spec);
 
-/// Loss curve, where the time went, memory, the last step, and the digest of the state, which is
-/// the same on any ranks.
+/// Loss curve, time by part, memory, the last step, and the digest of the state, which does not
+/// depend on the ranks.
 std::string job_text(const Experiment& experiment, const JobResult& result);
 
 /// Of master, the rule's state and parameters after a step; "" if they are unknown. 32 hexadecimal

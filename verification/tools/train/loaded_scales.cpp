@@ -52,7 +52,7 @@ Loaded look(TrainingRank& rank, Communicator& world) {
   return loaded;
 }
 
-/// The scale that one amax makes, of all recipes but delayed; [num_blocks].
+/// The scale for one amax, by all recipes but delayed; [num_blocks].
 std::vector<float> scales_of(const StepSettings& settings, const std::vector<std::uint32_t>& amax) {
   std::vector<float> scale(amax.size()), inverse(amax.size());
   if (settings.scaling.recipe == ScaleRecipe::mxfp8) {
@@ -65,8 +65,7 @@ std::vector<float> scales_of(const StepSettings& settings, const std::vector<std
   return scale;
 }
 
-/// The largest scale that a history with m among its slots can leave: a larger amax makes a smaller
-/// scale.
+/// The largest scale possible with m in the history: a larger amax gives a smaller scale.
 float largest_scale(const StepSettings& settings, std::uint32_t m) {
   DelayedScaling options = delayed_of(settings.scaling, settings.param_dtype);
   options.history = 1;
@@ -104,7 +103,8 @@ void require_blocks(const StepSettings& settings, const TensorBlocks& blocks, co
   for (std::int64_t t = 0; t < blocks.num_tensors(); ++t) {
     const bool stepped = (loaded.tensor_steps.empty() ? static_cast<std::uint64_t>(applied_steps)
                                                       : loaded.tensor_steps[index(t)]) > 0;
-    // Before their first step dequantised masters are not those that made the scales.
+    // Before their first step the dequantised masters are not the ones from which the scales were
+    // computed.
     if (!stepped && settings.scaling.initial_master == InitialMaster::dequantised) continue;
     const std::size_t first = index(blocks.first_block(t));
     for (std::size_t b = first; b < first + index(blocks.grid(t).num_blocks()); ++b) {

@@ -16,9 +16,8 @@ void require_scales(const CheckpointReader& from, const Experiment& experiment);
 /// Called after the rank has loaded that checkpoint, whose name is `label`. Recomputes the values
 /// that a step derives from a tensor's masters: the scale of every block for recipes that use the
 /// amax of the same step; under delayed the amax that was collected last, and a scale that its
-/// history allows. The oldest slots of a history cannot be checked and are taken as they are.
-/// world: every rank of the step. Collective.
-/// Errors: damaged, naming the tensor, on every rank.
+/// history allows. The oldest slots of a history cannot be checked and are accepted. world: every
+/// rank of the step. Collective. Errors: damaged, naming the tensor, on every rank.
 void require_scales_of_masters(TrainingRank& rank, const std::string& label, Communicator& world);
 
 }  // namespace zeroproof::verification

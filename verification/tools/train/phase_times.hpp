@@ -1,5 +1,5 @@
 #pragma once
-// How long the phases of steps take, on one rank.
+// Durations of the phases of steps on one rank.
 
 #include <array>
 #include <chrono>

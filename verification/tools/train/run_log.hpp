@@ -33,7 +33,7 @@ struct StepRecord {
 struct RunStart {
   Json training;  ///< training_identity()
   std::string run;
-  std::int64_t from = 0;  ///< steps made before
+  std::int64_t from = 0;  ///< steps before this run
   std::int64_t bucket_numel = 0;
 };
 

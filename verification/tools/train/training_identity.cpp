@@ -10,8 +10,9 @@
 namespace zeroproof::verification {
 namespace {
 
-/// The settings of a run without those that no bit depends on: the number of steps, where they run,
-/// and at what cost. The order of the sums stays: sums in bins have other bits.
+/// The settings on which the bits of a step depend. The number of steps, the ranks, and settings of
+/// memory and speed have their defaults. The order of sums is included: sums in bins have other
+/// bits.
 std::string settings_of(const Experiment& experiment) {
   RunConfig config = experiment.config();
   const RunConfig defaults = workload_defaults(workload_names().front());

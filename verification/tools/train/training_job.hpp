@@ -22,14 +22,14 @@ struct JobSettings {
   CaseSpec spec;  ///< where and how it runs
   Json training;  ///< training_identity()
   RankComparison::MakeOptimizer make_optimizer;
-  bool in_parts = true;  ///< whether the optimizer reads a state in parts; else it gets a whole one
-  int omp_threads = 1;   ///< of a rank
+  bool in_parts = true;         ///< whether the optimizer reads a state in parts, not as a whole
+  int omp_threads = 1;          ///< of a rank
   std::string folder = {};      ///< of checkpoints; "" for none
   std::int64_t save_every = 0;  ///< steps; 0 for the end alone
   int keep = 0;                 ///< checkpoints that are left after a save; 0 for all
   SaveMode mode = SaveMode::synchronous;
   bool resume = false;
-  std::optional<std::int64_t> first_checkpoint = {};  ///< continues from this one, and saves none
+  std::optional<std::int64_t> first_checkpoint = {};  ///< to continue from, without saving any
   bool allow_fallback = false;  ///< an older checkpoint, if the newest is damaged
   std::string log = {};         ///< file; "" for none
   std::string dump = {};        ///< safetensors file of the last state and parameters; "" for none
@@ -45,14 +45,14 @@ struct JobSettings {
 
 /// The results of a run, on rank 0.
 struct JobResult {
-  std::int64_t from = 0;  ///< steps that were made before
-  std::int64_t last = 0;  ///< the last step that was made
+  std::int64_t from = 0;  ///< steps before this run
+  std::int64_t last = 0;  ///< the last step of this run
   bool stopped = false;   ///< before the last step of the run
   std::vector<StepRecord> steps;
   StepRecord state;        ///< digests of the final state, also after a skipped step
   double gradients_s = 0;  ///< in the model
-  std::array<double, all_phases.size()> phases_s{};  ///< zeros where steps are made at once
-  double optimizer_s = 0, saving_s = 0, sums_s = 0;  ///< training waited for them that long
+  std::array<double, all_phases.size()> phases_s{};  ///< zeros for fused steps
+  double optimizer_s = 0, saving_s = 0, sums_s = 0;  ///< time that training waited for each
   MemoryUse memory;
 };
 

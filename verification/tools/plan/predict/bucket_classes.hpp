@@ -1,6 +1,6 @@
 #pragma once
-// Equal buckets as one entry of PredictedStep::buckets, so that a plan's time is not that of its
-// buckets.
+// Equal buckets as one entry of PredictedStep::buckets, so that the time of a plan does not depend
+// on the number of buckets.
 
 #include <cstdint>
 #include <vector>

@@ -259,7 +259,7 @@ void set_contract_units(PredictedStep& shape, const FlatLayout& layout,
   for (std::size_t u = 0; u < units.size(); ++u) {
     shape.units[u].range = units[u];
     if (shape.stage == 3)
-      shape.units[u] = counter.count(units[u]);  // others gather nothing unit by unit
+      shape.units[u] = counter.count(units[u]);  // other stages do not gather by units
   }
   cut_at_units(shape);
 }

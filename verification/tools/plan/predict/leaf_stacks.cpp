@@ -9,7 +9,7 @@ std::int64_t data_rank(const PredictedStep& shape, int instance, int rank) {
   return std::int64_t{instance} * shape.world_size + rank;
 }
 
-/// Pushes the leaves of neighbouring ranks that take turns, which is in increasing order.
+/// Pushes the leaves of neighbouring ranks in turn, which is increasing order.
 void push_in_turn(const std::vector<MicroBatchIndex>& ranks, NodeCount& stack) {
   for (std::int64_t i = 0; !ranks.empty() && i < ranks.front().count; ++i) {
     for (const MicroBatchIndex& leaves : ranks) {
@@ -21,7 +21,7 @@ void push_in_turn(const std::vector<MicroBatchIndex>& ranks, NodeCount& stack) {
 }  // namespace
 
 MicroBatchIndex micro_batch_index(const PredictedStep& shape, std::int64_t data_rank) {
-  const std::int64_t ranks = shape.data_ranks() / shape.cp;  // that hold different micro-batches
+  const std::int64_t ranks = shape.data_ranks() / shape.cp;  // with different micro-batches
   const std::int64_t rank = data_rank / shape.cp;
   const std::int64_t m = shape.micro_batches;
   const bool strided = shape.strided();
@@ -129,8 +129,8 @@ const InstanceStacks& LeafStacks::of(int instance) {
   return stacks_;
 }
 
-/// Leaves that do not stay: one stack for all ranks of the instance, or one for every micro-batch's
-/// ranks.
+/// Leaves that are not kept: one stack for all ranks of the instance, or one for the ranks of each
+/// micro-batch.
 void LeafStacks::count_most(int instance) {
   const std::int64_t first_holder = data_rank(shape_, instance, 0) / shape_.cp;
   std::vector<MicroBatchIndex> ranks;

@@ -63,8 +63,8 @@ struct InstanceStacks {
   std::int64_t holders = 0;      ///< ranks with such an entry
   std::int64_t left_leaves = 0;  ///< entries that are leaves
   std::int64_t odd_holders = 0;  ///< ranks with an odd number of those
-  /// Of leaves that do not stay: places on the stacks of an owner, as many on each as it holds at
-  /// most between two micro-steps.
+  /// For leaves that are not kept: entries on the stacks of an owner, each counted with its maximum
+  /// between two micro-steps.
   std::int64_t most_nodes = 0;
 
   auto operator<=>(const InstanceStacks&) const = default;

@@ -9,8 +9,8 @@
 namespace zeroproof {
 namespace {
 
-/// A rank's own leaf of whole gradients, while they are reduced; on a device the copy of a leaf
-/// that the host made, which stays.
+/// Whole gradients: the rank's own leaf during its reduction; on a device also the permanent copy
+/// of a leaf made by the host.
 void hold_whole_leaf(const PredictedStep& shape, MemoryTally& tally) {
   const bool copied = !shape.layered() && shape.space == Space::device;
   if ((!shape.layered() && !copied) || own_leaves(shape) == 0) return;
@@ -41,8 +41,7 @@ std::int64_t scale_bytes(const PredictedStep& shape) {
          shape.column_blocks * (3 * 4 + joined);
 }
 
-/// The copy by columns: where it has codes of its own they are kept, and made whole, as parameters
-/// are.
+/// The column-wise copy: with codes of its own it is stored and gathered like parameters.
 void hold_columns(const PredictedStep& shape, MemoryTally& tally) {
   const std::int64_t param = num_bytes(shape.param_dtype);
   if (shape.column_blocks > 0) {

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes one rank holds in a step, computed from its shape.
+// Memory of one rank in a step in bytes, computed from the rank's shape.
 
 #include "common/step/memory_use.hpp"
 

@@ -97,7 +97,7 @@ std::vector<OffloadedPart> offloadable_parts(const FlatLayout& layout,
   return parts;
 }
 
-/// What is taken of every part.
+/// The part of each piece that is offloaded.
 void take(std::vector<OffloadedPart>& parts, const Offload& offload, const ParamGroups& groups,
           bool in_blocks) {
   std::int64_t all = 0;

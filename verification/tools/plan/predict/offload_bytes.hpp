@@ -16,7 +16,7 @@ struct PredictedStep;
 struct OffloadShape {
   Offload setting;
   std::int64_t numel = 0;     ///< padding included, and gaps in front of blocks
-  std::int64_t moved = 0;     ///< without the gaps: as many as the rank's buffers lack
+  std::int64_t moved = 0;     ///< without the gaps: the rank's buffers are smaller by this number
   std::int64_t elements = 0;  ///< of tensors
   std::int64_t blocks = 0;    ///< of state that have elements, if a format has scales
   std::int64_t grads =

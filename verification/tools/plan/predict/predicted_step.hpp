@@ -42,9 +42,8 @@ struct BucketShape {
   std::int64_t other_owners() const { return owners - (owned > 0 ? 1 : 0); }
 };
 
-/// Parameters that are made whole from shards together: a unit, or the persistent tensors. A rank's
-/// part is in stretches that follow each other both in its shard and in the whole; padding is in
-/// none.
+/// Parameters that are gathered together: a unit, or the persistent tensors. A rank's part consists
+/// of ranges that follow each other both in its shard and in the whole; padding is in none.
 struct GatherShape {
   FlatRange range;          ///< of a unit
   std::int64_t owned = 0;   ///< elements of this rank
@@ -53,7 +52,7 @@ struct GatherShape {
   std::int64_t owners = 0;  ///< ranks that have elements
 };
 
-/// One rank of one run, as far as bytes go.
+/// The properties of one rank in one run on which bytes depend.
 struct PredictedStep {
   int stage = 0;
   int world_size = 1;  ///< ranks the state is sharded over
@@ -68,7 +67,7 @@ struct PredictedStep {
   Windows windows = Windows::off;
   Space space =
       Space::host;  ///< where the rank's buffers are; values that the host reads go over the host
-  bool enqueued = false;  ///< on a device: the host reads nothing before the step has ended
+  bool enqueued = false;  ///< on a device: the host reads nothing before the end of the step
   DType param_dtype = DType::bf16;
   DType grad_dtype = DType::fp32;
   std::int64_t micro_batches = 1;  ///< M
@@ -107,12 +106,12 @@ struct PredictedStep {
   GatherShape persistent;   ///< stage 3: tensors that stay whole on every rank, one after another
 
   bool layered() const { return !units.empty(); }
-  /// Leaves stay on the rank that computed them until the step's last one is there (R11); CP parts
-  /// that go into bins meet on their owners before.
+  /// Leaves stay on the rank that computed them until the last one of the step is computed (R11);
+  /// CP parts that go into bins are added on their owners before.
   bool keeps_leaves() const {
     return grad_sum == GradSum::native || (stage <= 1 && (grad_sum == GradSum::tree || cp == 1));
   }
-  /// Reductions of leaves that do not stay, one for every leaf a rank has at most.
+  /// Reductions of leaves that are not kept, one for each leaf of the rank with the most leaves.
   std::int64_t micro_steps() const {
     return (micro_batches * cp + data_ranks() - 1) / data_ranks();
   }
@@ -122,8 +121,8 @@ struct PredictedStep {
   /// Ranks of comm read each other's leaves, nodes and shards in place. All of them are assumed to
   /// share memory.
   bool reads_in_place() const { return windows != Windows::off && world_size > 1; }
-  /// Whole parameters are one copy for all ranks of comm, which the first one holds, and no rank
-  /// has a shard besides.
+  /// Whole parameters are one copy for all ranks of comm, owned by the first one, and no rank has a
+  /// separate shard.
   bool shares_params() const {
     return windows == Windows::params && reads_in_place() && (stage == 1 || stage == 2);
   }
@@ -131,7 +130,8 @@ struct PredictedStep {
   /// Bytes of an element of a leaf that stays on its rank and is sent by itself, or read by others;
   /// parts of TP ranks are added to it in fp32.
   std::int64_t leaf_bytes() const { return tp_size > 1 ? 4 : num_bytes(grad_dtype); }
-  /// Of an element in so many nodes, as they travel: leaves among them in their own type.
+  /// Message bytes of one element in `nodes` nodes, of which `leaves` are leaves, sent in their own
+  /// type.
   std::int64_t node_bytes(std::int64_t nodes, std::int64_t leaves) const {
     return 4 * nodes - (4 - leaf_bytes()) * leaves;
   }
@@ -200,9 +200,9 @@ class MapOwnership final : public Ownership {
   std::vector<Owned> owned_;  // in increasing order
 };
 
-/// Sets units, visits and what is persistent, for some ranks of one run: stage 3 keeps tensors of 1
-/// to persistent_numel elements whole on every rank. units, visits: as LayeredModel's, empty for
-/// leaves that come whole.
+/// Sets units, visits and the persistent tensors, for some ranks of one run: stage 3 keeps tensors
+/// of 1 to persistent_numel elements whole on every rank. units, visits: as LayeredModel's, empty
+/// for leaves that come whole.
 void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layout,
                const Ownership& ownership, const std::vector<FlatRange>& units,
                const std::vector<int>& visits, std::int64_t persistent_numel);

@@ -5,14 +5,15 @@
 namespace zeroproof {
 namespace {
 
-/// Whether the rank has every leaf and adds whole leaves. Layers bring them bucket by bucket.
+/// Whether the rank has every leaf and adds whole leaves. A layered model supplies them bucket by
+/// bucket.
 bool adds_whole_leaves(const PredictedStep& shape) {
   return shape.data_ranks() == 1 && shape.tp_size == 1 && shape.grad_sum != GradSum::binned &&
          !(shape.layered() && shape.stage >= 2);
 }
 
-/// Windows: a leaf of this rank where the other ranks can read it. Kept leaves need it whole;
-/// others come bucket by bucket if layers or TP parts do.
+/// Windows: a leaf of this rank in memory that the other ranks can read. Kept leaves must be whole
+/// there; others are stored bucket by bucket with layers or TP parts.
 std::int64_t shared_leaf_bytes(const PredictedStep& shape) {
   if (!shape.reads_in_place() || own_leaves(shape) == 0) return 0;
   const std::int64_t width = shape.leaf_bytes();
@@ -38,8 +39,7 @@ std::int64_t node_bytes(const PredictedStep& shape, LeafStacks& stacks) {
   if (!shape.keeps_leaves())
     return 4 * numel * stacks.of(shape.instance).most_nodes + shared_leaf_bytes(shape);
   MicroBatchIndex leaves = own_micro_batch_index(shape);
-  if (shape.reads_in_place() && leaves.count > 0)
-    --leaves.count;  // the last one stays where it came
+  if (shape.reads_in_place() && leaves.count > 0) --leaves.count;  // the last leaf is not copied
   return 4 * numel * most_nodes(leaves) + shared_leaf_bytes(shape);
 }
 

@@ -9,7 +9,7 @@
 
 namespace zeroproof {
 
-/// Bytes that are allocated in the first step and stay.
+/// Bytes that are allocated in the first step and never freed.
 struct ReduceMemory {
   std::int64_t nodes = 0;  ///< of the tree, bins, native sums, and a leaf with all TP parts in it
   std::int64_t messages =

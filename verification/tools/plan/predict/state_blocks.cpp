@@ -14,7 +14,7 @@ std::int64_t count_distinct(std::vector<std::int64_t>& blocks) {
   return std::unique(blocks.begin(), blocks.end()) - blocks.begin();
 }
 
-/// What every TP rank has, one after the other.
+/// The values of all TP ranks, in rank order.
 std::vector<std::int64_t> of_all(Communicator& tp, const std::vector<std::int64_t>& mine) {
   const auto ranks = static_cast<std::size_t>(tp.world_size());
   std::vector<std::uint64_t> counts(ranks);

@@ -19,7 +19,7 @@ struct StatePlaces {
   const FlatLayout& layout;
   const std::vector<TensorPlacement>& placement;
 
-  /// Calls use(begin, end) for every stretch of the undistributed numbering that a piece is there.
+  /// Calls use(begin, end) for every range of the undistributed numbering that the piece covers.
   using Use = std::function<void(std::int64_t begin, std::int64_t end)>;
   void for_stretches(const Piece& piece, const Use& use) const;
 };
@@ -27,8 +27,8 @@ struct StatePlaces {
 /// Blocks in which a rank that keeps state for `ranges` has elements.
 std::int64_t count_blocks(const StatePlaces& places, const std::vector<FlatRange>& ranges);
 
-/// Adds the blocks that the ends of a rank's state go through, or may go through: only a rank with
-/// the whole tensor can determine where it ends. In any order, possibly repeated.
+/// Adds the blocks that contain, or may contain, an end of a rank's state: only a rank with the
+/// whole tensor can determine where it ends. In any order, possibly repeated.
 void add_cut_blocks(const StatePlaces& places, const std::vector<FlatRange>& ranges,
                     std::vector<std::int64_t>& blocks);
 

@@ -68,7 +68,7 @@ class TrafficWalk {
                                            : shape_.tp_size;
   }
 
-  /// The line of this purpose, made if it is not there; null for a group of one rank.
+  /// The line of this purpose, added if it does not exist; null for a group of one rank.
   TrafficLine* line(Phase phase, CommGroup group, Collective collective, std::string_view what) {
     if (ranks_of(group) == 1) return nullptr;
     for (TrafficLine& old : traffic_.lines) {
@@ -105,7 +105,7 @@ class TrafficWalk {
     std::int64_t known = digest_bytes;
     for (const CommGroup group : {CommGroup::tp, CommGroup::shards, CommGroup::instances}) {
       const std::int64_t others = known * (ranks_of(group) - 1);
-      if (!shape_.enqueued) {  // otherwise found_inf takes digests along
+      if (!shape_.enqueued) {  // otherwise the digests are sent with found_inf
         add_gather(line(Phase::prepare, group, Collective::all_gather, "scalars"), known, others,
                    ranks_of(group) - 1);
       }
@@ -173,8 +173,8 @@ class TrafficWalk {
     }
   }
 
-  /// Native sums: the library adds over the shards, then every instance adds a share of what its
-  /// rank owns and hands it out.
+  /// Native sums: the library adds over the shards, then every instance adds a share of its rank's
+  /// elements and sends it to the others.
   void add_natively() {
     for (const BucketShape& bucket : shape_.buckets) {
       add_scatter(line(Phase::reduce, CommGroup::shards, Collective::reduce_scatter, "leaf sums"),
@@ -228,8 +228,7 @@ class TrafficWalk {
     }
   }
 
-  /// Stage 3: units are made whole in every micro-step, also on ranks that have no micro-batch in
-  /// it.
+  /// Stage 3: units are gathered in every micro-step, also on ranks without a micro-batch in it.
   void gather_units() {
     const auto nothing = [](std::int64_t) {};
     const auto gather = [&](std::size_t unit) {

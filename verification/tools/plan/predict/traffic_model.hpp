@@ -1,5 +1,5 @@
 #pragma once
-// What a rank sends in a step: calls, messages and bytes of every collective, computed from the
+// Messages of a rank in a step: calls, messages and bytes of every collective, computed from the
 // shape of the step.
 
 #include <cstdint>
@@ -17,7 +17,7 @@ enum class CommGroup : std::uint8_t { shards, instances, tp };
 std::string_view name(CommGroup group);
 
 /// Collectives of one kind and purpose in one step. A message is a block of one byte or more to
-/// another rank; bytes are those of messages. What a rank copies to itself is not counted.
+/// another rank; bytes are those of messages. Copies of a rank to itself are not counted.
 struct TrafficLine {
   Phase phase = Phase::reduce;
   CommGroup group = CommGroup::shards;

@@ -19,12 +19,12 @@ void check_visits(const std::vector<FlatRange>& units, const std::vector<int>& v
   }
 }
 
-/// Collects the stretches of every rank, in the order in which they come.
+/// Collects the ranges of every rank, in increasing order.
 class Stretches {
  public:
   explicit Stretches(int world_size) : ranks_(static_cast<std::size_t>(world_size)) {}
 
-  /// Elements from place `from` of the rank's shard go to place `to`.
+  /// Elements from position `from` of the rank's shard are copied to position `to`.
   void add(int rank, std::int64_t from, std::int64_t to, std::int64_t numel) {
     OfRank& mine = ranks_[static_cast<std::size_t>(rank)];
     if (mine.count == 0 || mine.from_end != from || mine.to_end != to) ++mine.count;
@@ -86,7 +86,7 @@ void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layou
     shape->persistent = {};
     cut_at_units(*shape);
   }
-  if (ranks.empty() || ranks.front()->stage != 3) return;  // nothing is gathered unit by unit
+  if (ranks.empty() || ranks.front()->stage != 3) return;  // no unit is gathered
   Stretches persistent(ranks.front()->world_size);
   std::int64_t persistent_end = 0;
   auto slot = layout.tensors().begin();

@@ -51,9 +51,9 @@ class Runner {
     return std::min(job_.samples, windows_of(text, job_.model.shape.context));
   }
 
-  /// Every window through the model, window i on rank i mod the number of ranks; then `end` on
-  /// every rank.
-  /// tap_of: of a rank; nullptr for none. Returns the losses in the order of the windows.
+  /// Runs every window through the model, window i on rank i mod the number of ranks; then `end` on
+  /// every rank. tap_of: of a rank; nullptr for none. Returns the losses in the order of the
+  /// windows.
   template <class ObserverOf, class End>
   std::vector<double> run(const workload::Text& text, Span<const float> params,
                           const std::string& what, const ObserverOf& tap_of, const End& end) {

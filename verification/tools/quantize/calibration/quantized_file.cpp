@@ -31,7 +31,7 @@ SafeDType code_dtype(QuantFormat format) {
   return SafeDType::i8;
 }
 
-/// What belongs to a tensor besides its codes.
+/// The tensors of a parameter besides its codes.
 struct Beside {
   std::string name;
   Span<const float> values;
@@ -45,7 +45,7 @@ std::vector<Beside> beside(const std::string& name, const QuantizedTensor& tenso
   return all;
 }
 
-/// The bytes of a parameter that stays: casts of widened values are exact.
+/// The bytes of a parameter that is not quantized: casts of widened values are exact.
 std::vector<std::byte> parameter_bytes(const ModelFile& model, std::size_t tensor) {
   const Span<const float> values = model.tensor(tensor);
   const SafeDType dtype = model.dtypes[tensor];

@@ -16,7 +16,7 @@ struct QuantizationError {
   double largest = 0;  ///< |x - f|
   double rms = 0;      ///< root of the mean square of x - f
   std::optional<double>
-      sqnr_db;  ///< 20 log10 of the norm of x by that of x - f; nothing if one of both is 0
+      sqnr_db;  ///< 20 log10 of the norm of x by that of x - f; nothing if one of them is 0
 };
 
 struct QuantizedTensor {

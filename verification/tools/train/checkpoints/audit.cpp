@@ -132,7 +132,7 @@ class Auditor {
   const SavedTraining& training_;
 };
 
-/// The newest checkpoint that is not after `step` steps; nothing if there is none.
+/// The newest checkpoint at or before `step` steps; nothing without one.
 std::optional<std::int64_t> checkpoint_before(const std::string& folder, std::int64_t step) {
   std::optional<std::int64_t> newest;
   for (const std::int64_t there : CheckpointRoot(folder).steps()) {

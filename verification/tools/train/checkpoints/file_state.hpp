@@ -21,7 +21,7 @@ class FileState {
   void require(const std::string& state, const CheckpointTensor& tensor) const;
 
   /// Values of a buffer, or its scales, from element or block `first` on, as a checkpoint has them:
-  /// whole blocks, except for the last one of a tensor. Codes and scales in the file are taken bit
+  /// whole blocks, except for the last one of a tensor. Codes and scales in the file are copied bit
   /// for bit; values without them are encoded again (R25, Loading). Errors: config, if codes and
   /// scales of the file are not its values; the message names the first such element.
   void read(const std::string& state, const CheckpointTensor& tensor, std::int64_t first,

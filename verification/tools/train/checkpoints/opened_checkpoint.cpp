@@ -31,7 +31,7 @@ std::unique_ptr<CheckpointReader> open_checkpoint(const std::string& path) {
 
 namespace {
 
-/// Returns the result of `make` for content from `label`. Content that it refuses was not written
+/// Returns the result of `make` for the content of `label`. Content that it refuses was not written
 /// by this version.
 template <class Make>
 auto said_by(const std::string& label, const Make& make) try {

@@ -13,7 +13,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Elements [first, first + values.size()) of a piece in its own order, whichever file has them.
+/// Elements [first, first + values.size()) of a piece in its own order, from one or several files.
 void read_piece(const CheckpointReader& from, const CheckpointPiece& piece, std::int64_t first,
                 Span<float> values) {
   const auto end = first + static_cast<std::int64_t>(values.size());

@@ -10,7 +10,7 @@
 
 namespace zeroproof::verification {
 
-/// Elements that are held at once, a MiB of values: whole blocks.
+/// Elements in memory at one time, a MiB of values: whole blocks.
 inline constexpr std::int64_t most_at_once = std::int64_t{1} << 18;
 static_assert(most_at_once % state_block_numel == 0);
 
@@ -23,14 +23,14 @@ class StoredChunk {
   /// format: one with scales. numel: of the elements, 1 or more.
   StoredChunk(StateFormat format, std::int64_t numel);
 
-  /// Values, with the scales that R25 gives to their blocks.
+  /// Values, with the scales of their blocks by R25.
   void store(Span<const float> values);
   /// The stored form: codes, widened, and the scale_inv of every block.
   void take(Span<const float> codes, Span<const float> scale_inv);
 
   Span<const std::byte> code_bytes() const;
   Span<const float> scale_inv() const;  ///< of every block
-  std::vector<float> values() const;    ///< what a step reads
+  std::vector<float> values() const;    ///< the input of a step
 
  private:
   std::vector<Piece> all_;

@@ -1,5 +1,5 @@
 #pragma once
-// A comparison of dumps, buffer by buffer in the order in which a step makes them.
+// A comparison of dumps, buffer by buffer in the order of computation in a step.
 
 #include <functional>
 #include <optional>
@@ -17,14 +17,13 @@ struct BufferRow {
   BufferId id = BufferId::master;
   TensorTotals totals;
   std::int64_t first_step =
-      -1;  ///< that differs, or has a tensor that is missing or of another form; -1: none
+      -1;  ///< that differs, or has a tensor that is missing or of another shape or type; -1: none
 
   bool equal() const { return first_step < 0; }
 };
 
-/// Rows in the order of the plan; buffers of which nothing was compared or missed have none.
-/// tensors:
-/// comparison.tensors[i] is that of tensors[i].
+/// Rows in the order of the plan; buffers without a compared or missing tensor have none. tensors:
+/// comparison.tensors[i] belongs to tensors[i].
 std::vector<BufferRow> buffer_rows(const DumpPlan& plan, const std::vector<DumpTensor>& tensors,
                                    const SetComparison& comparison);
 

@@ -66,17 +66,17 @@ class DumpPlan {
   DumpPlan(const DumpPlan&) = delete;  // buffers refer to its blocks
   DumpPlan& operator=(const DumpPlan&) = delete;
 
-  /// In the order in which a step makes them: scalars, norm, moments, master, parameters.
+  /// In the order of computation in a step: scalars, norm, moments, master, parameters.
   const std::vector<DumpBuffer>& buffers() const { return buffers_; }
 
   /// Of these steps: step by step, buffer by buffer, parameter by parameter.
   std::vector<DumpTensor> tensors(const std::vector<std::int64_t>& steps) const;
 
-  /// The bytes of a tensor, as they are after the last step that the optimizer made.
+  /// The bytes of a tensor after the last step of the optimizer.
   std::vector<std::byte> bytes_of(const DumpTensor& tensor,
                                   const reference::DenseOptimizer& optimizer) const;
 
-  /// The same of a parameter's tensor, out of a whole buffer: [padded_numel], or of all blocks.
+  /// The same for the tensor of a parameter, from a whole buffer: [padded_numel], or of all blocks.
   Span<const std::byte> part_of(const DumpTensor& tensor, const TensorView& whole) const;
 
   const FlatLayout& layout() const { return layout_; }

@@ -18,7 +18,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::size_t most_hints = 20'000;  // names among which the nearest is looked for
+constexpr std::size_t most_hints = 20'000;  // names that are searched for the nearest one
 
 /// The other program's file under the names of a dump.
 class Theirs {

@@ -37,16 +37,16 @@ GoldenRecord record_golden(const VerifyOptions& options, const CaseSpec& spec,
 enum class GoldenVerdict : std::uint8_t { equal, bits_changed, wrong };
 std::string_view name(GoldenVerdict verdict);  ///< "equal", "bits changed within bound", "wrong"
 
-/// By how much two correct runs may differ in an element of a buffer: nothing, if the contract
-/// fixes its bits.
+/// The permitted difference between two correct runs in an element of a buffer: none, if the
+/// contract fixes its bits.
 using BoundOf = std::function<std::optional<double>(BufferId)>;
 
-/// The contract's own bounds. Every buffer of a dump is of a class whose bits are fixed, so that
-/// there is none, and changed bits are wrong.
+/// The bounds of the contract. All buffers of a dump have fixed bits, so there is none, and changed
+/// bits are wrong.
 std::optional<double> contract_bound(BufferId buffer);
 
-/// Equal: all bits are. Bits changed: the buffer has a bound, and no element is further away.
-/// Wrong: everything else, a NaN against a number too.
+/// Equal: all bits are equal. Bits changed: the buffer has a bound, and every element is within it.
+/// Wrong: all other cases, also NaN against a number.
 GoldenVerdict golden_verdict(const BufferRow& row, const BoundOf& bound_of = contract_bound);
 
 struct GoldenCheck {

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* schema = "zeroproof-golden/1";
 constexpr std::uint64_t largest_record = 1 << 20;  // one has some kilobytes
 
-/// Members of a table, each of which has to be there.
+/// Members of a table, all of which are required.
 class Reader {
  public:
   Reader(std::string path, TomlNode table) : path_(std::move(path)), table_(table) {}

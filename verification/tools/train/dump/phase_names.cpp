@@ -28,7 +28,7 @@ std::string replaced(std::string text, const std::string& word, const std::strin
   return text;
 }
 
-/// A word in braces that is no placeholder, "" if there is none.
+/// The first word in braces that is not a placeholder, "" for none.
 std::string unknown_word(const std::string& pattern) {
   const std::string rest = replaced(replaced(pattern, step_word, ""), name_word, "");
   const auto open = rest.find('{');
@@ -104,7 +104,7 @@ std::optional<std::string> PhaseNames::theirs(const DumpBuffer& buffer, std::int
   if (found == patterns_.end()) return dump_name(buffer.name, step, parameter);
   const std::int64_t own_step = buffer.start_only ? 0 : last_step;
   if (found->second.find(step_word) == std::string::npos && step != own_step) return std::nullopt;
-  // The name last: it may have braces of its own.
+  // The name last: it may contain braces.
   return replaced(replaced(found->second, step_word, std::to_string(step)), name_word, parameter);
 }
 

@@ -26,7 +26,7 @@ class PhaseNames {
   /// value that is no text, a pattern without {name}, or with another word in braces.
   static PhaseNames read(const std::string& path, const DumpPlan& plan);
 
-  /// The other program's name of a tensor; nothing, if there is none for this step.
+  /// The other program's name of a tensor; nothing if it has no name in this step.
   std::optional<std::string> theirs(const DumpBuffer& buffer, std::int64_t step,
                                     const std::string& parameter, std::int64_t last_step) const;
 
