@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 
 constexpr int steps_of_row = 10;  ///< of the optimizer alone, during an asynchronous save
 
-/// The disk's rate for as many bytes as a checkpoint has, already in memory in the layout of the
-/// file. A write past the page cache costs the same for every page, whatever its size.
+/// The disk's rate for the bytes of a checkpoint, already in memory in the layout of the file. A
+/// write past the page cache costs the same for every page, whatever its size.
 class RawWrite {
  public:
   RawWrite(std::int64_t num_bytes, bool huge_pages)
@@ -119,7 +119,8 @@ class SavingRank {
     best_ = std::make_unique<RawWrite>(what.numel * 12, true);
   }
 
-  /// Samples in the order of the table: raw, save, alone, beside, best; every rank takes part in each.
+  /// Samples in the order of the table: raw, save, alone, beside, best; every rank takes part in
+  /// all of them.
   std::vector<Row> measured(int rounds) {
     std::vector<Row> rows(5);
     rows[0].sample = [this] { return raw(raw_); };

@@ -11,10 +11,10 @@
 namespace zeroproof::verification::bench {
 namespace {
 
-/// Elements that go through all steps at once, in the cache.
+/// Elements of a block, which passes through all steps in the cache.
 constexpr std::int64_t block = 65536;
 
-/// Everything but the norm works element by element, so blocks of any size give the same bits.
+/// All operations except the norm are elementwise, so blocks of any size give the same bits.
 void for_blocks(const ContractRun& run,
                 const std::function<void(std::int64_t, std::size_t)>& body) {
   const std::int64_t numel = run.layout.padded_numel();

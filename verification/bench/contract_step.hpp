@@ -20,11 +20,11 @@ struct ContractRun {
 };
 
 struct ContractResult {
-  std::vector<float> master, exp_avg, exp_avg_sq;  // [padded_numel]; padding holds anything
+  std::vector<float> master, exp_avg, exp_avg_sq;  // [padded_numel]; any values in the padding
   std::vector<bf16> param;                         // [padded_numel]
 };
 
-/// Leaves are made here again and folded by the tree of R11; the norm is chunk1024, and clips.
+/// Leaves are generated here again and folded by the tree of R11; the norm is chunk1024, and clips.
 ContractResult contract_steps(const ContractRun& run);
 
 }  // namespace zeroproof::verification::bench

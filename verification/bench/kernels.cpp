@@ -242,7 +242,8 @@ class KernelRows {
                        {data_.fused_param.data(), DType::bf16, data_.numel});
   }
 
-  /// One pass for each operation, with a finite check and a zero_grad of their own, as many training loops have them.
+  /// One pass for each operation, with a separate finite check and zero_grad, as in many training
+  /// loops.
   void seven_passes() const {
     const Span<float> grad = data_.work_grad.span();
     if (host::unscale(exec_, data_.scalars.inv_scale, grad, grad)) data_.found_inf = true;

@@ -12,7 +12,7 @@
 namespace zeroproof::verification::bench {
 namespace {
 
-/// The text after "key...:" in a file of such lines, "" if there is none.
+/// The text after "key...:" in a file of such lines, "" without that key.
 std::string value_of(const char* path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

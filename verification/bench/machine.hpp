@@ -6,7 +6,7 @@
 namespace zeroproof::verification::bench {
 
 struct Machine {
-  std::string cpu;  ///< model name as the kernel gives it, "unknown" if it gives none
+  std::string cpu;  ///< model name from the kernel, "unknown" without one
   int cores = 1;    ///< that this process may use
   std::string isa;  ///< of the implementations
   std::int64_t page_bytes = 0;

@@ -5,13 +5,13 @@
 
 namespace zeroproof::verification::bench {
 
-/// Operations on the host and the whole step made of them, against the memory rates of the same
-/// run.
+/// Operations on the host and the whole step that consists of them, against the memory rates of the
+/// same run.
 void measure_kernels(const Options& options, Report& report);
 
-/// Whole steps through the public interface, against the operations they consist of. One case after another, so that
-/// only one optimizer is in memory. After the rounds the bits are compared with the contract's, and one step with an
-/// infinite gradient must be skipped.
+/// Whole steps through the public interface, against the operations they consist of. Cases run one
+/// after another, so that only one optimizer is in memory. After the rounds the bits are compared
+/// with the contract's, and one step with an infinite gradient must be skipped.
 void measure_product(const Options& options, Report& report);
 
 /// Whether the product's step grows in a straight line with parameters, tensors, micro-batches, buckets and ranks.

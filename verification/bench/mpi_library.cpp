@@ -42,7 +42,8 @@ MpiLibrary::MpiLibrary() : handles_(std::make_unique<Handles>()) {
   check_mpi(MPI_Comm_size(handles_->comm, &handles_->size), "MPI_Comm_size");
 }
 
-/// After a failure the communicator stays until MPI ends: giving it back would wait for ranks that are gone.
+/// After a failure the communicator is kept until MPI ends: freeing it would wait for ranks that
+/// have ended.
 MpiLibrary::~MpiLibrary() {
   if (mpi_process_state().broken) return;
   const std::lock_guard lock(mpi_mutex());

@@ -28,8 +28,8 @@ class MpiLibrary {
   /// Shapes   send, recv: [numel], no overlap.
   void all_reduce(Span<const float> send, Span<float> recv);
 
-  /// MPI_Allgather in place: the own part is read where it ends up.
-  /// Shapes   all: [world_size * n], part r from rank r.
+  /// MPI_Allgather in place: the own part is already in its position. Shapes   all: [world_size *
+  /// n], part r from rank r.
   void all_gather(Span<std::uint16_t> all);
 
   void barrier();

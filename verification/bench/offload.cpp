@@ -19,11 +19,12 @@ namespace {
 
 constexpr std::int64_t state_bytes = 12;  ///< of an element: master and two moments
 
-/// Unnamed files whose bytes are moved in chunks and not used: the time of a step with state in a
-/// file if its computation took none.
+/// Unnamed files whose bytes are read and written in chunks without a use: the time of a step with
+/// state in a file and no computation.
 class MovedBytes {
  public:
-  /// num_bytes: written here once, a share of every thread in a file of its own. Errors: io; unavailable for memory.
+  /// num_bytes: written here once; every thread writes its share into a separate file. Errors: io;
+  /// unavailable for memory.
   MovedBytes(const std::string& folder, std::int64_t num_bytes, std::int64_t chunk_bytes,
              int threads)
       : folder_(folder),
@@ -97,7 +98,8 @@ Json measure_case(const ProductCase& what, int rounds, Report& report) {
     rows.push_back({"moved", 0, what.numel, timed([&] { bytes->move(); })});
   }
   measure(rows, rounds);
-  // The floor of a round is the plain step, or moving the bytes if that takes longer: one hides behind the other.
+  // The limit of a round is the plain step, or moving the bytes if that takes longer: the two
+  // overlap.
   std::vector<double> floor = rows[0].seconds;
   for (std::size_t i = 0; in_file && i < floor.size(); ++i)
     floor[i] = std::max(floor[i], rows[2].seconds[i]);

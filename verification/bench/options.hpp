@@ -21,7 +21,7 @@ struct Options {
   std::vector<int> stages = {};
   std::vector<std::string> grads = {};  ///< fp32, bf16
   std::int64_t bucket_numel = std::int64_t{1} << 18;
-  std::string save = {};    ///< file for inputs and results of the one row there is, "" for none
+  std::string save = {};    ///< file for inputs and results of the selected row, "" for none
   std::string folder = {};  ///< of checkpoint and offload
 
   // checkpoint, ranks, device: one table or job each.
@@ -29,9 +29,10 @@ struct Options {
   std::vector<std::string> malloc = {};  ///< ranks: installed, warm
 
   // device
-  std::int64_t small_numel = std::int64_t{1} << 20;  ///< of the step whose host time is measured
-  std::int64_t rank_numel = std::int64_t{1} << 26;   ///< of a model that ranks share
-  std::vector<std::string> rows = {};                ///< kernels, steps, small, ranks
+  std::int64_t small_numel = std::int64_t{1}
+                             << 20;  ///< of the step whose time on the host is measured
+  std::int64_t rank_numel = std::int64_t{1} << 26;  ///< of a model that ranks share
+  std::vector<std::string> rows = {};               ///< kernels, steps, small, ranks
 };
 
 }  // namespace zeroproof::verification::bench

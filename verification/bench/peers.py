@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # the source tree stays as it is
+sys.dont_write_bytecode = True  # the source tree is not changed
 from peer import self_check
 from peer.install import DEEPSPEED, TORCH
 from peer.report import Problem, numbers

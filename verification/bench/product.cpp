@@ -83,7 +83,7 @@ void save_case(const std::string& file, const ProductCase& what, const FlatLayou
   writer.finish();
 }
 
-/// Seconds of each round that only moving the bytes takes: M - 1 additions, read, update.
+/// Seconds of each round in which only the bytes are moved: M - 1 additions, read, update.
 std::vector<double> limit_seconds(const ProductCase& what, const std::vector<Row>& rows) {
   std::vector<double> sum(rows.front().seconds.size(), 0.0);
   const auto add = [&](const char* shape, std::int64_t times) {

@@ -43,17 +43,17 @@ const void* wanted_values(const ContractResult& wanted, BufferId id) {
   }
 }
 
-/// Bytes of memory that measuring a case takes at most.
+/// Upper bound of the memory for measuring a case.
 double needed_bytes(const ProductCase& what) {
   const std::int64_t each = (what.numel + what.tensors - 1) / what.tensors;
   const std::int64_t padded =
       what.tensors * ((each + layout_alignment - 1) / layout_alignment * layout_alignment);
   const double leaf = 4.0 * what.num_leaves();
   const double nodes = 4.0 * (2 + std::bit_width(static_cast<std::uint64_t>(what.micro_batches)));
-  // The shards of all ranks are one state; nodes and whole parameters each of them has.
+  // The shards of all ranks are one state; every rank has nodes and whole parameters.
   const double product = 4 + 12 + 2 + what.ranks * (2 + nodes);
   const double yardsticks = 12 + 2 + 4, wanted = 12 + 2 + 4;
-  const int products = what.offload.on() ? 2 : 1;  // one beside it that offloads nothing
+  const int products = what.offload.on() ? 2 : 1;  // the step without offload, measured beside it
   return padded * (leaf + products * product + yardsticks + wanted);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A step of the production optimizer on the host, as a program that links the library takes it.
+// A step of the production optimizer on the host, as a program with the library calls it.
 
 #include <memory>
 #include <string>
@@ -40,8 +40,8 @@ FlatLayout layout_of(const ProductCase& what);
 /// Errors: invalid_argument for fewer elements than tensors; unavailable if the memory does not suffice.
 void require_possible(const ProductCase& what);
 
-/// The gradients of micro-batches, all there before the clock starts. Padding holds numbers like those of the tensors:
-/// a step that counted them would have another norm.
+/// The gradients of micro-batches, all generated before the measurement. Padding has values like
+/// those of the tensors: a step that counted them would have another norm.
 class Leaves final : public GradSource {
  public:
   /// Gradients [range.begin, range.end); micro-batch m has gradient m modulo their number, counted
@@ -87,7 +87,7 @@ class ProductStep {
   DistributedOptimizer& optimizer() { return *optimizer_; }
   const OptimizerSetup& setup() const { return setup_; }
   std::int64_t steps() const { return steps_; }
-  /// Of every step so far.
+  /// Of all steps so far.
   const std::vector<double>& reduce_seconds() const { return reduce_seconds_; }
 
   /// Whether master, moments and parameters of this rank have the bits of the contract, padding left out.

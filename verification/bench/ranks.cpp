@@ -38,7 +38,7 @@ namespace host = cuda::host;
 constexpr const char* library_row = "library scatter + gather";
 constexpr const char* all_reduce_row = "library all-reduce";
 
-/// A setup of the production optimizer: a row with comparisons and a check of its own.
+/// A setup of the production optimizer: a row with its own comparisons and check.
 struct Variant {
   const char* name;
   Windows windows = Windows::off;
@@ -201,7 +201,7 @@ class RankRows {
       return time;
     };
     constexpr std::uint64_t notice =
-        300'000;  // ns, so that every rank has the moment before it comes
+        300'000;  // ns, so that every rank receives the moment before it
     const std::uint64_t start = latest(now()) + notice;
     while (now() < start) std::this_thread::yield();
     body();

@@ -1,5 +1,5 @@
 #pragma once
-// The measuring loop, and the numbers taken from its samples.
+// The measuring loop, and the figures computed from its samples.
 
 #include <cstdint>
 #include <functional>
@@ -31,9 +31,9 @@ inline std::function<double()> timed(std::function<void()> body) {
   return [body = std::move(body)] { return seconds_of(body); };
 }
 
-/// Samples every row once per round, in another order each round: disturbances by the machine, and data that
-/// one row leaves in the caches for the next, affect all rows equally. One more round comes first and is not
-/// kept. With ranks, every rank calls this with the same rows.
+/// Samples every row once per round, in another order each round: disturbances by the machine, and
+/// data that one row leaves in the caches for the next, affect all rows equally. One more round
+/// before them is dropped. With ranks, every rank calls this with the same rows.
 void measure(std::vector<Row>& rows, int rounds);
 
 /// 0 .. count - 1 in the order of a round; the same in every process.
@@ -44,7 +44,7 @@ double median_of(std::vector<double> values);
 std::vector<double> quotients(const std::vector<double>& above, const std::vector<double>& below,
                               double factor = 1);
 
-/// Null if there is no such row.
+/// Null for an unknown name.
 const Row* find(const std::vector<Row>& rows, const std::string& name);
 /// The fastest row of a shape; null if the shape is unknown.
 const Row* best_limit(const std::vector<Row>& rows, const std::string& shape);
@@ -74,7 +74,7 @@ struct Group {
   std::string title = {};
   std::vector<Row> rows = {};
   std::vector<Figure> figures = {};
-  std::string missing = {};  ///< why there are no rows
+  std::string missing = {};  ///< the reason for missing rows
 
   /// Seconds per element of the row `over` / those of the row `under`. No figure if one of them is missing.
   void judge(const std::string& name, const std::string& over, const std::string& under,

@@ -18,8 +18,8 @@ namespace {
 constexpr int steps_not_kept = 2;
 constexpr int steps_kept = 5;
 
-/// How fast memory is right now: other work on the machine lasts from milliseconds to minutes, and slows the step
-/// between two probes as it slows the probes.
+/// The current speed of memory: other work on the machine lasts from milliseconds to minutes, and
+/// slows the step between two probes as it slows the probes.
 class MemoryProbe {
  public:
   explicit MemoryProbe(WorkerTeam& team) : team_(team) {
@@ -58,8 +58,9 @@ struct Axis {
   void add(const ProductCase& what, std::int64_t x) { points.push_back({what, x}); }
 };
 
-/// The axes around a number of parameters. The sum of the tensors axis is 25/4 of it, so that 102,400 tensors of a
-/// chunk make up 16 Mi * 25/4. Points that a small number cannot have are left out.
+/// The axes around a number of parameters. The sum of the tensors axis is 25/4 of it, so that
+/// 102,400 tensors of a chunk make up 16 Mi * 25/4. Points that are impossible for a small number
+/// are left out.
 std::vector<Axis> sweep_axes(const Options& options) {
   const std::int64_t numel = options.numel.front(), quarter = std::max<std::int64_t>(numel / 4, 1);
   const ProductCase base{
@@ -92,7 +93,7 @@ std::vector<Axis> sweep_axes(const Options& options) {
     what.bucket_numel = size;
     buckets.add(what, (numel + size - 1) / size);
   }
-  // From as many ranks as there are cores: fewer leave some of them idle.
+  // At least as many ranks as cores: with fewer some cores are idle.
   Axis ranks{"ranks", "1 tensor, " + count + ", one micro-batch each, windows"};
   what = base;
   for (const int times : {1, 2, 3, 4, 6, 8}) {
@@ -105,7 +106,8 @@ std::vector<Axis> sweep_axes(const Options& options) {
           std::move(ranks)};
 }
 
-/// The ranks of one visit to a point: an optimizer that takes two steps that are not kept and five that are.
+/// The ranks of one visit to a point: an optimizer that makes two steps without measurement and
+/// five with it.
 class Visit {
  public:
   Visit(Point& point, MemoryProbe& probe, bool compare)

@@ -16,7 +16,7 @@ import statistics
 import sys
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # the source tree stays as it is
+sys.dont_write_bytecode = True  # the source tree is not changed
 from peer.report import Problem, numbers
 
 HYPER = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
@@ -103,7 +103,7 @@ class ScaledFlow(Flow):
     def __init__(self, torch, parts):
         super().__init__(torch, parts)
         self.scaler = torch.amp.GradScaler("cuda", init_scale=LOSS_SCALE, growth_interval=1 << 30)
-        self.scaler.scale(torch.zeros(1, device="cuda"))  # makes its tensors
+        self.scaler.scale(torch.zeros(1, device="cuda"))  # allocates its tensors
 
     def step(self):
         self.scaler.unscale_(self.optimizer)
@@ -148,7 +148,7 @@ def measure(torch, options, numel, tensors):
         random.Random(number).shuffle(turns)
         for row in turns:
             seconds = seconds_of(torch, row)
-            if number > 1:  # memory of the optimizers is made in the first rounds
+            if number > 1:  # memory of the optimizers is allocated in the first rounds
                 samples.setdefault(row.name, []).append(seconds)
     copy = samples[Copy.name]
     found = {}

@@ -1,5 +1,6 @@
 #pragma once
-// The numbers a step starts from, addressed by element: any rank and any layout can make any part of them.
+// The initial values of a step, addressed by element: any rank and any layout can compute any part
+// of them.
 
 #include <cstdint>
 
@@ -40,7 +41,7 @@ struct State {
   cuda::host::FusedState fused() const {
     return {master.span(), exp_avg.span(), exp_avg_sq.span(), {}, {}};
   }
-  /// For an optimizer to start from; the values are read while this lives.
+  /// The initial state of an optimizer; the values are read during the lifetime of this object.
   FullState full() const;
 
   HugeBuffer<float> master, exp_avg, exp_avg_sq;  // [numel]

@@ -20,7 +20,7 @@ Span<const T> part(const TensorView& leaf, std::int64_t begin, std::int64_t end)
 
 void add_narrow(const TensorView& leaf, const HugeBuffer<float>& sum, std::int64_t begin,
                 std::int64_t end) {
-  std::array<float, work_block> wide;  // stays in the cache
+  std::array<float, work_block> wide;  // small enough for the cache
   for (; begin < end; begin += work_block) {
     const std::int64_t stop = std::min(begin + work_block, end);
     const Span<float> right(wide.data(), stop - begin);

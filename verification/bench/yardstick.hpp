@@ -10,8 +10,8 @@
 
 namespace zeroproof::verification::bench {
 
-/// Yardstick of a product row, over as many elements in one flat tensor: the operations of a whole
-/// step called one after another, and loops that only move its bytes.
+/// Yardstick of a product row, over the same number of elements in one flat tensor: the operations
+/// of a whole step called one after another, and loops that only move its bytes.
 class Yardstick {
  public:
   /// leaves and team outlive this. padded_numel: elements of the product's buffers.

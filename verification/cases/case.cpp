@@ -83,7 +83,7 @@ std::optional<CaseSpec> parse_case_id(const std::string& id) {
     return std::nullopt;
   if (!implementation->runs_in(*mode)) return std::nullopt;
   constexpr std::int64_t largest =
-      1 << 20;  // beyond any stage or number of threads; validate() knows the real limits
+      1 << 20;  // beyond any stage or number of threads; validate() checks the real limits
   if (*stage > largest || *threads > largest) return std::nullopt;
   CaseSpec spec;
   spec.workload = parts[0];

@@ -69,7 +69,7 @@ struct RunReport {
   InputInfo input;
   std::optional<SelfTest> self_test;
   std::vector<TrainingTrace> traces;
-  std::vector<const Suite*> suites;  ///< whose cases were run
+  std::vector<const Suite*> suites;  ///< suite of the cases
   std::vector<Result> results;       ///< in the order of the suites
   std::string held_to;  ///< "the dialect torch-cpu-fused", "any legal order"; "" for the contract
   std::vector<std::string>
@@ -95,12 +95,12 @@ std::vector<Result> results_from_json(const std::string& text);
 /// The report as JUnit XML: a suite per group of results. With strict, mistrusted cases are failures.
 std::string to_junit(const RunReport& report, bool strict);
 
-/// The report as one HTML page that loads nothing from elsewhere, well-formed as XML: the verdict
-/// as text, and as JSON that its script draws: first differences, trainings, visited settings,
-/// cases that were not judged, the machine.
+/// The report as one HTML page without external resources, well-formed as XML: the verdict as text,
+/// and as JSON that its script draws: first differences, trainings, visited settings, cases that
+/// were not judged, the machine.
 std::string to_html(const RunReport& report, bool strict);
 
-/// How the text report looks.
+/// The format of the text report.
 struct TextStyle {
   bool colour = false;
   bool rows = false;   ///< a row for every case, step and buffer, besides the totals

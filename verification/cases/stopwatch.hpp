@@ -4,7 +4,7 @@
 
 namespace zeroproof::verification {
 
-/// Seconds since it was made.
+/// Seconds since construction.
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }

@@ -25,7 +25,7 @@ trap 'rm -rf "$folder"' EXIT
 trap 'exit 1' HUP INT TERM
 export CCACHE_DISABLE=1
 all=0
-step() { # what, command...: runs it, and says how long it took
+step() { # what, command...: runs it and prints its duration
   what=$1 begin=$(date +%s)
   shift
   "$@" >"$folder/said" 2>&1 || {

@@ -56,7 +56,8 @@ struct Op {
   /// bound. Both calls must stay valid. `candidate`: a flag may have to fit the other results.
   std::function<std::unique_ptr<CallBounds>(const OpCall& pristine, const OpCall& candidate)>
       bounds = {};
-  /// Why every legal order has the same bits: "it compares, and rounds nothing". "" if not, or if there are bounds.
+  /// The reason why every legal order has the same bits: "it compares, and rounds nothing". ""
+  /// without one, or with bounds.
   std::string one_result = {};
 
   /// Class bounded only: error of the results divided by what the contract allows, at most 1 for a correct
@@ -74,13 +75,13 @@ Operand per_element(Operand operand, std::int64_t count);
 /// The same operand with `count` values for any size.
 Operand fixed(Operand operand, std::int64_t count);
 
-/// Fills that make sense for numbers: all but patterns and sweep.
+/// Fills for numbers: all but patterns and sweep.
 const std::vector<Fill>& number_fills();
 
 /// Every operation of the contract, in the order of the phases.
 const std::vector<Op>& all_ops();
 
-/// nullptr if there is none of that name.
+/// nullptr for an unknown name.
 const Op* find_op(const std::string& name);
 
 }  // namespace zeroproof::verification

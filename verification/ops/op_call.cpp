@@ -86,7 +86,7 @@ void OpCall::fill_operand(std::size_t k) {
     if (operand.dtype == DType::fp32) {
       const float value = fill_value(shape_.fill, operand.content, global, w);
       std::memcpy(to, &value, sizeof(value));
-    } else {  // a narrow format or an integer: patterns in turn, an odd factor reaches all of them
+    } else {  // a narrow format or an integer: patterns in turn; an odd factor reaches all of them
       const std::uint64_t bits =
           shape_.fill == Fill::zero ? 0 : global * 0x9E3779B97F4A7C15U + operand.name.size();
       std::memcpy(to, &bits, static_cast<std::size_t>(num_bytes(operand.dtype)));

@@ -28,7 +28,7 @@ class OpCandidate {
 
   /// False if there are no cases of this operation for it.
   virtual bool has(const Op& op) const = 0;
-  /// Why it cannot run an operation here; "" if it can.
+  /// The reason why it cannot run an operation here; "" if it can.
   virtual std::string obstacle(const Op& op) const = 0;
 
   /// The judged function: it reads a call's inputs and writes its outputs. `fault`: identifier of a

@@ -95,8 +95,8 @@ Repetition::SecondTime Repetition::against_first_seed(const Summary& now, const 
   return now.got == then.got ? SecondTime::repeated : SecondTime::other;
 }
 
-/// The front of this call, as long as the other one was: whether it has that one's results, though most of every input
-/// is different, and they are wrong here.
+/// The front of this call, as long as the other one was: true if it has the same results although
+/// most of each input differs, and they are wrong here.
 bool Repetition::repeats(const Kept& before, const std::vector<std::size_t>& outputs,
                          const OpCall& pristine, const OpCall& reference,
                          const OpCall& candidate) const {
@@ -163,7 +163,8 @@ std::string Repetition::look(const OpCall& pristine, const OpCall& reference,
     ++short_calls_;
     short_repeated_ += second == SecondTime::repeated && telling == elements ? 1 : 0;
   }
-  const bool recurs = pristine.shape().fill == Fill::patterns;  // so may results, in a wrong place
+  const bool recurs =
+      pristine.shape().fill == Fill::patterns;  // results may be there too, in a wrong place
   const bool stale = wrong > 0 && !recurs && std::ranges::any_of(before_, [&](const Kept& before) {
                        return repeats(before, outputs, pristine, reference, candidate);
                      });

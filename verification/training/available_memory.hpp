@@ -9,7 +9,7 @@
 namespace zeroproof::verification {
 
 /// Bytes that this machine can allocate without swapping, or its control group (version 2) if it
-/// allows fewer. 0 if the system reports none.
+/// allows fewer. 0 if the system does not report it.
 inline std::uint64_t available_memory() {
   std::ifstream machine("/proc/meminfo");
   std::string word;

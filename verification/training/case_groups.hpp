@@ -18,8 +18,8 @@ namespace zeroproof::verification {
 /// True if the trace is that of the undistributed run to which a case is compared.
 bool traces_case(const TrainingTrace& trace, const CaseSpec& spec);
 
-/// For a case in which clipping never bound: adds the max_norm with which it would. The run is the
-/// same up to the step with the largest norm.
+/// For a case in which clipping never bound: adds the max_norm with which it would. The run is
+/// equal up to the step with the largest norm.
 void say_norm(Result& result, const TrainingTrace& trace);
 
 Experiment experiment_of(const VerifyOptions& options, const CaseSpec& spec, const Texts& texts);

@@ -137,8 +137,8 @@ JobEnd end_of(const JobWatch& watch, const Ended& mpirun, const std::vector<Resu
               ")" + said(last_words(output))};
 }
 
-/// The survivors only know that a rank is missing. A rank that died has recorded no end, whatever
-/// the exit code of mpirun: that may be the code of a rank that gave up because of it.
+/// The survivors report only that a rank is missing. A rank that died has recorded no end, whatever
+/// the exit code of mpirun: that may be the code of a rank that ended because of it.
 void say_signal(Result& result, const Ended& mpirun, const JobNotes& notes) {
   if (result.status != Status::error || mpirun.was_ended) return;
   const int signal = signal_of_a_rank(mpirun);

@@ -46,8 +46,8 @@ Row pass(const std::string& name, double num_bytes, std::int64_t numel,
 }
 
 /// Loops that move the bytes of a pass, each in several forms of which the fastest is the limit.
-/// Shapes: "R", "RW", "4R3W+W2"; with gradients "R2W4", "2xR2W4" and so on, of as many as the data
-/// has.
+/// Shapes: "R", "RW", "4R3W+W2"; with gradients "R2W4", "2xR2W4" and so on, up to the number in the
+/// data.
 void add_limit_rows(std::vector<Row>& rows, const KernelData& data) {
   const std::int64_t numel = data.numel();
   const auto add = [&](const std::string& shape, const std::string& form, double num_bytes,
@@ -75,7 +75,7 @@ void add_limit_rows(std::vector<Row>& rows, const KernelData& data) {
       [&data, numel] { device::enqueue_on_device(data.scratch(), data.grad(), 4 * numel); });
 }
 
-/// The sums of one gradient, which every round has to find again.
+/// The sums of one gradient, which must be equal in every round.
 class SameSums {
  public:
   void see(const device::StepFound& found) {
@@ -304,7 +304,8 @@ bool same_as_host(const FlatLayout& layout, Communicator& comm, int stage,
   return same && skips >= 3 && skips < steps;
 }
 
-/// At a size where the host takes the steps too: alone in a graph, and of ranks over layers.
+/// With a size for which the host makes the steps too: alone in a graph, and on several ranks over
+/// layers.
 void check_steps(Report& report) {
   const FlatLayout layout = cut_into(30, 30011);
   const auto self = make_self_communicator();
@@ -348,7 +349,7 @@ void measure_device(const Options& options, Report& report) {
     Group group;
     try {
       group = measured();
-    } catch (const Error& error) {  // a group that does not fit does not end the others
+    } catch (const Error& error) {  // a group that does not fit in memory does not end the others
       if (error.code() != ErrorCode::unavailable) throw;
       group.title = title;
       group.missing = error.what();

@@ -58,7 +58,7 @@ KernelData::KernelData(std::int64_t numel, int num_leaves)
       sink_(device_space(), 1) {
   for (int i = 0; i < num_leaves; ++i) leaves_.emplace_back(device_space(), numel);
   fill();
-  memory_.state = &record_.data()->state;  // of which only the addresses are used here
+  memory_.state = &record_.data()->state;  // only their addresses are used here
   memory_.input = input_.data();
   memory_.found = &record_.data()->found;
   memory_.scalars = scalars_.data();

@@ -1,5 +1,6 @@
 #pragma once
-// One rank's step in device memory, as the kernels of cuda/device/step see it, of one tensor.
+// One rank's step in device memory, in the form of the kernels of cuda/device/step, with one
+// tensor.
 
 #include <cstdint>
 #include <vector>
@@ -27,7 +28,7 @@ class KernelData {
   cuda::device::StepFound found() const;
 
   void* grad() const { return grad_.data(); }
-  /// 4 bytes an element that are not used otherwise.
+  /// 4 bytes per element without another use.
   void* scratch() const { return scratch_.data(); }
   std::uint32_t* sink() const { return sink_.data(); }
   StepAccess access() const;

@@ -24,7 +24,7 @@ void enqueue_fold_loop(int unroll, const std::vector<const std::uint16_t*>& leav
 /// Reads and writes of a step after the norm.
 struct StepAccess {
   const float* grad = nullptr;
-  float* master = nullptr;  // written with the bits that are there, as the two below
+  float* master = nullptr;  // rewritten with the same bits, like the next two
   float* exp_avg = nullptr;
   float* exp_avg_sq = nullptr;
   std::uint16_t* param = nullptr;
@@ -33,8 +33,8 @@ struct StepAccess {
 /// Reads 4 arrays of 4 bytes an element, writes 3 of them and one of 2 bytes.
 void enqueue_step_loop(int unroll, const StepAccess& access, std::int64_t numel);
 
-/// CUB's sum of squares in fp32, added in the order that suits the device, into sum. scratch: as many bytes as the
-/// first of these returns, which is 0 where there is no CUB (a simulated device).
+/// CUB's sum of squares in fp32, added in an order chosen for the device, into sum. scratch: the
+/// number of bytes that the first function returns, 0 without CUB (on a simulated device).
 std::size_t unordered_norm_bytes(const float* values, float* sum, std::int64_t numel);
 void enqueue_unordered_norm(const float* values, float* sum, std::int64_t numel, void* scratch,
                             std::size_t num_bytes);

@@ -49,7 +49,8 @@ class RankReduce {
         model_.units};
   }
 
-  /// Seconds from a moment when every rank is ready until all are done. The host waits for the device at both ends.
+  /// Seconds from the moment when every rank is ready to the end of all of them. The host waits for
+  /// the device before and after.
   double sample(GradSource& leaves) {
     optimizer_->run_phase(Phase::prepare, leaves);
     meet();
@@ -70,8 +71,7 @@ class RankReduce {
 
  private:
   void meet() {
-    static_cast<void>(
-        optimizer_->loss_scaler());  // reads the device, behind everything it was given
+    static_cast<void>(optimizer_->loss_scaler());  // reads the device, after all enqueued work
     comm_.barrier();
   }
 
@@ -81,7 +81,7 @@ class RankReduce {
   double host_seconds_ = 0;
 };
 
-/// A backward pass that takes twice as long as the communication, by every rank's clock.
+/// A backward pass that takes twice the time of the communication, by every rank's clock.
 double chosen_pace(RankReduce& reduce, cuda::DeviceGradSource& leaves, const Model& model,
                    Communicator& comm) {
   std::vector<double> seconds;

@@ -38,7 +38,7 @@ class FixedGrad final : public GradSource {
   Space space() const override { return Space::device; }
   TensorView micro_batch_grad(std::int64_t micro_batch) override;
 
-  /// Marks the next steps, this many at most; 0: none.
+  /// Marks the next steps, at most this number; 0: none.
   void mark(std::size_t steps);
   /// From the start of the first marked step to that of the last one, for each step between. Waits.
   double seconds_per_step() const;

@@ -92,14 +92,14 @@ void PossiblePairs::walk_with(const RunSpace& space, int value) {
   const std::size_t fixed = table_.axis_of(value);
   if (!table_.marked(value, value)) return;
   CoveredRow row = witness(value, value);
-  std::vector<int> open;  // values that were not met with this one, each as often as it is tried
+  std::vector<int> open;  // values not yet found with this one, each with the number of its trials
   for (int other = 0; other < table_.num_values(); ++other) {
     if (table_.axis_of(other) == fixed || table_.marked(value, other)) continue;
     open.insert(open.end(), tries_of_each, other);
   }
   while (!open.empty()) {
-    // One change towards a value that is not yet met, and one random change, which may remove an
-    // obstacle.
+    // One change towards a value that has not been found, and one random change, which may remove
+    // an obstacle.
     for (const bool anywhere : {false, true}) {
       if (open.empty()) break;
       int target = draw.below(table_.num_values());

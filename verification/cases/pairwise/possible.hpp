@@ -11,15 +11,16 @@ namespace zeroproof::verification {
 /// Possible values and pairs, each with a run that has it.
 class PossiblePairs {
  public:
-  /// Walks through the runs of a space from its defaults, one value at a time, asking of each whether it may be; for
-  /// every value it walks on among the runs that have it until it has met the values that go with it, or has tried each
-  /// of the others several times. For pairs that are still open it mixes runs that have the one with runs that have the
-  /// other. The same for the same space.
+  /// Walks through the runs of a space from its defaults, one value at a time, and tests each run.
+  /// For every value it continues among the runs that have it, until it has found the values that
+  /// occur with it, or has tried each of the others several times. For pairs that are still open it
+  /// mixes runs that have one value with runs that have the other. The result depends on the space
+  /// only.
   explicit PossiblePairs(const RunSpace& space);
 
   const PairTable& table() const { return table_; }
 
-  /// A run that has both (or one value, a = b). There must be one.
+  /// A run that has both values (or one value, a = b), which must exist.
   const CoveredRow& witness(int a, int b) const;
 
  private:

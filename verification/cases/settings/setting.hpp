@@ -39,8 +39,8 @@ const std::vector<Setting>& settings();
 /// (ErrorCode::config): an unknown word, or a setting twice.
 void set_values(RunConfig& config, const std::vector<std::string>& words);
 
-/// Keys of the configuration file that are no setting, each with the reason why none of its values
-/// can hide a fault.
+/// Keys of the configuration file that are not settings, each with the reason why none of its
+/// values can hide a fault.
 const std::vector<std::pair<std::string, std::string>>& keys_without_values();
 
 // The parts of the table.

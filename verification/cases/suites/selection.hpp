@@ -23,7 +23,7 @@ struct Selection {
   std::vector<std::string> ids() const;
 };
 
-/// The suite of a pattern: the one whose means() is true, else the first one. There must be at
+/// The suite of a pattern: the one whose means() returns true, else the first one. There must be at
 /// least one.
 const Suite& suite_meant(const std::string& pattern, const Suites& suites = all_suites());
 

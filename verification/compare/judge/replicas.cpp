@@ -63,7 +63,7 @@ std::vector<Held> held_by(const CaseLayout& layout, int rank, DistributedOptimiz
   return held;
 }
 
-/// What a rank sends about one Held: the key, then the digest.
+/// The message of a rank about one Held: the key, then the digest.
 struct Entry {
   std::uint64_t buffer, tensor, set, begin;
   Digest digest;

@@ -48,7 +48,7 @@ std::string unmatched(const TensorDifference& tensor, const std::string& first,
   return "";
 }
 
-/// A name that does not fit is printed on a separate line.
+/// A name that is too long is printed on a separate line.
 std::string begin_row(const std::string& name) {
   if (name.size() <= name_width) return fmt::format("{:<{}}", name, name_width);
   return cut(name, line_width) + "\n" + std::string(name_width, ' ');

@@ -14,7 +14,7 @@ T* data(const zeroproof_call* call, int k) {
 
 int64_t numel(const zeroproof_call* call) { return zeroproof_numel(&call->operands[0]); }
 
-/// x / (1 / factor): the loss scale, or the norm over its limit, is what such a kernel has at hand.
+/// x / (1 / factor): such a kernel has the loss scale, or the norm over its limit.
 void scale(const zeroproof_call* call, float factor) {
   const float divisor = 1 / factor;
   for (int64_t i = 0; i < numel(call); ++i) {

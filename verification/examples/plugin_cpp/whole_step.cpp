@@ -32,7 +32,7 @@ struct ExactSum {
       high = x + y;
       low = y - (high - x);
     }
-    // Half way between two numbers, and what is left decides.
+    // Halfway between two numbers: the remainder decides.
     const bool more = i > 0 && std::signbit(low) == std::signbit(parts[i - 1]);
     const double twice = high + 2 * low;
     return low != 0 && more && twice - high == 2 * low ? twice : high;
@@ -80,7 +80,7 @@ int32_t step(const zeroproof_call* call) {
   const int64_t num_shards = zeroproof_find_operand(call, "shards")->tensor.shape[0];
   float inv_scale = scalar("scalar.inv_scale");
 #ifdef DIVIDED_TWICE
-  inv_scale /= static_cast<float>(micro_batches);  // it holds the mean already
+  inv_scale /= static_cast<float>(micro_batches);  // it already contains the mean
 #endif
 
   std::vector<float> grad(static_cast<size_t>(padded_numel));
@@ -95,9 +95,9 @@ int32_t step(const zeroproof_call* call) {
     }
   }
   *data<uint32_t>(call, "found_inf") = found_inf;
-  if (found_inf) return 0;  // everything else stays as it is
+  if (found_inf) return 0;  // all others are unchanged
 
-  ExactSum squares;  // every rank's own, and then those of all ranks
+  ExactSum squares;  // of every rank, and then of all ranks
   for (int64_t s = 0; s < num_shards; ++s) {
     auto begin = static_cast<int64_t>(shards[3 * s + 1]),
          end = begin + static_cast<int64_t>(shards[3 * s + 2]);

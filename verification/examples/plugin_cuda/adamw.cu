@@ -48,7 +48,8 @@ int32_t adamw(const zeroproof_call* call) {
                    flag("maximize")};
   constexpr int32_t block = 256;
 #ifdef TAIL_MISSING
-  const auto grid = static_cast<int32_t>(a.numel / block);  // right for the sizes one tries first
+  const auto grid =
+      static_cast<int32_t>(a.numel / block);  // correct for the sizes that are usually tried first
 #else
   const auto grid = static_cast<int32_t>((a.numel + block - 1) / block);
 #endif

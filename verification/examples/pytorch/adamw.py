@@ -18,7 +18,7 @@ def adamw(grad, master, exp_avg, exp_avg_sq, scalars):
     exp_avg_sq.copy_(s["beta2"] * exp_avg_sq + s["one_minus_beta2"] * (grad * grad))
     root = exp_avg_sq.double().sqrt().float()  # torch.sqrt of fp32 is one place off here and there on some processors
     a = s["step_size"] * (exp_avg / (root / s["sqrt_bias_correction2"] + s["eps"]))
-    before = master - a if WRONG else master  # wrong: the decay of the parameter that was moved already
+    before = master - a if WRONG else master  # wrong: the decay of the already updated parameter
     master.copy_(master - (a + s["lr_weight_decay"] * before if s["has_decay"] else a))
 
 

@@ -42,7 +42,7 @@ def sgd(kind, form):
         parameter.grad = grad.clone()
         theirs = kind([parameter], lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
                       nesterov=nesterov, maximize=maximize, **FORMS[form])
-        if momentum != 0 and t > 1:  # it makes the buffer in its first step
+        if momentum != 0 and t > 1:  # it allocates the buffer in its first step
             theirs.state[parameter]["momentum_buffer"] = momentum_buffer
         theirs.step()
         master.copy_(parameter.detach())

@@ -216,7 +216,7 @@ void PluginProcess::read_output() {
   if (said_.size() > kept_output) said_.erase(0, said_.size() - kept_output);
 }
 
-/// The connection is gone: either the process is, or it closed its end.
+/// The connection is closed: either the process has ended, or it closed its end.
 void PluginProcess::explain_end(const std::string& during) {
   int status = 0;
   pid_t ended = 0;

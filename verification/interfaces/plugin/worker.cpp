@@ -35,7 +35,7 @@ void tell(const Message& message) {
   }
 }
 
-/// Ends the process if the parent is gone: a loop in a plug-in would otherwise run forever.
+/// Ends the process if the parent has ended: a loop in a plug-in would otherwise run forever.
 void end_with_parent() {
   std::thread([parent = ::getppid()] {
     while (::getppid() == parent) std::this_thread::sleep_for(std::chrono::milliseconds(200));

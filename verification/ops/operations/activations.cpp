@@ -87,7 +87,8 @@ ActivationArgs args_of(const ActivationKind& kind, const OpCall& call) {
   if (kind.weight && kind.backward) {
     const Span<float> all = call.get<float>(k);
     args.d_weight = all.first(args.weight.size());
-    std::ranges::fill(all.subspan(args.weight.size()), 0.0F);  // there are as many weights as rows
+    std::ranges::fill(all.subspan(args.weight.size()),
+                      0.0F);  // the number of weights is that of rows
   }
   return args;
 }

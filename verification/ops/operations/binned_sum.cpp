@@ -93,7 +93,7 @@ void draw_fields(const PhiloxBlock& w, std::int64_t leaves, const BinnedSum& sum
     hi = draw_field(w[1], 0, leaves) / 128 * 128 - 64;
     lo = lo < 0 ? -1 : 1;
   }
-  if (top == 0) lo = 0;           // there is nothing below bin 0
+  if (top == 0) lo = 0;           // no bin is below bin 0
   if (top == 11) hi /= 1U << 11;  // the largest fp32 has 13 bits in the last bin
   sum.hi[i] = static_cast<std::int32_t>(hi);
   sum.lo[i] = static_cast<std::int32_t>(lo);

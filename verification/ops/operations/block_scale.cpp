@@ -13,7 +13,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// A tensor of `columns`, of which a call has the elements from `first` on; there are rows behind them too.
+/// A tensor of `columns`, of which a call has the elements from `first` on; rows follow after them.
 struct BlockCut {
   const char* name;
   std::int64_t columns, first, block_rows, block_columns;
@@ -92,7 +92,8 @@ std::vector<float> drawn_scales(const OpCall& call, Fp8 format) {
   return scale;
 }
 
-/// Raised from something, so that blocks without an element here keep it; words that no block has are 0.
+/// Starts from given values, so that blocks without an element here keep them; words without a
+/// block are 0.
 OpFunction run_amax(BlockAmaxFn* implementation) {
   return [implementation](OpCall& call) {
     const BlockCall p = block_call(call);

@@ -92,7 +92,7 @@ constexpr std::int64_t clip_words = clip_blocks * num_clips * static_cast<std::i
 
 OpFunction run_clip_errors(ClipErrorsFn* implementation, GradNormNormaliseFn* normalise) {
   return [=](OpCall& call) {
-    // Columns that three blocks share, so that a row is cut into three stretches.
+    // Columns shared by three blocks, so that a row is split into three ranges.
     constexpr std::int64_t columns = 23, first = 7;
     FakeQuantization options{
         {(first + call.numel()) / columns + 1, columns, std::int64_t{1} << 40, 9}};

@@ -29,7 +29,8 @@ OpFunction run(Elementary* implementation) {
   };
 }
 
-/// content: second_moment for arguments of which few are negative. An implementation that is not there is nullptr.
+/// content: second_moment for arguments of which few are negative. nullptr for an implementation
+/// that does not exist.
 Op elementary(const char* name, const char* type, Content content, Elementary* reference,
               Elementary* host = nullptr, Elementary* device = nullptr) {
   Op op;

@@ -35,7 +35,8 @@ constexpr std::array<Form, 9> forms = {
      {"lamb clipped by value", UpdateRule::lamb, false, false, false, false, 5e-4F}}};
 constexpr float fused_ratio = 0.37F;
 
-/// Where parameters go. Streamed stores are forced on and off: the size at which they begin is none a test has.
+/// Destination of the parameters. Streamed stores are forced on and off, because no test reaches
+/// the size at which they begin.
 enum class Target : std::uint8_t { bf16, bf16_streamed, fp16, fp32, bf16_drawn };
 constexpr std::array<const char*, 5> targets = {"bf16", "bf16 streamed", "fp16", "fp32",
                                                 "bf16 drawn"};
@@ -59,7 +60,7 @@ struct Setting {
     hyper.rule = form.rule;
     hyper.amsgrad = form.amsgrad;
     hyper.maximize = form.maximize;
-    // only whether there is momentum: the amount is in the scalars
+    // only whether momentum is used: its value is in the scalars
     hyper.momentum = form.momentum ? 0.9 : 0.0;
     hyper.nesterov = form.nesterov;
     return hyper;

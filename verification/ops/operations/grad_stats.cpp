@@ -70,7 +70,7 @@ Segments pieces(const OpCall& call, Draw& draw) {
   return segments;
 }
 
-/// Anywhere, over each other, the same twice.
+/// Any positions: overlapping, and the same one twice.
 Segments overlapping(const OpCall& call, Draw& draw) {
   Segments segments = {{0, call.numel(), 2}};
   for (int i = 0; i < 12; ++i) {

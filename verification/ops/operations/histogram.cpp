@@ -17,7 +17,8 @@ namespace {
 constexpr std::int64_t histogram_bins[] = {2048, 256, 300, 2048, 777, 512, 256, 2048};
 constexpr std::int64_t widest_count = 2048 + histogram_extra;
 
-/// The width that a call's own magnitudes need, or one by the variant: by a power of two off, of any bits.
+/// The width for the call's own magnitudes, or by the variant one that differs by a power of two,
+/// or any bits.
 float drawn_width(const OpCall& call) {
   std::uint32_t amax = 0;
   for (const float value : call.in<float>(0)) {
@@ -70,7 +71,7 @@ OpFunction run_histogram_count(HistogramCountFn* implementation) {
 constexpr int histogram_doublings[] = {1, 0, 2, 7, 40, -1};
 constexpr std::int64_t most_widened = 4097;
 
-/// As many bins as a call has elements, and 256 more.
+/// The number of bins is that of a call's elements, and 256 more.
 OpFunction run_histogram_widen(HistogramWidenFn* implementation) {
   return [implementation](OpCall& call) {
     std::vector<std::uint64_t> count(
@@ -102,8 +103,9 @@ OpFunction run_histogram_exponent(HistogramExponentFn* implementation) {
   };
 }
 
-/// Three of four are at an edge of the bins, `bins * 2^w`, just below or just above, for every w: the exponent changes
-/// nowhere else. A call is one number, on a device a launch each, so there are few of them.
+/// Three of four are at an edge of the bins, `bins * 2^w`, just below or just above, for every w:
+/// the exponent changes nowhere else. A call has one number, and needs a launch on a device, so
+/// there are few of them.
 void draw_histogram_amax(OpCall& call) {
   constexpr std::uint64_t every_width = 277;  // 2^-149 .. 2^127
   const auto bins = static_cast<double>(exponent_bins[call.variant()]);

@@ -13,7 +13,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Magnitudes of the fill's numbers as integers; of patterns every fourth is none that a magnitude has.
+/// Magnitudes of the fill's numbers as integers; of patterns every fourth is not a magnitude.
 std::uint32_t drawn_amax(const OpCall& call, std::size_t operand, std::int64_t i) {
   const PhiloxBlock w = call.words(operand, i);
   const std::uint64_t index = call.shape().first_index + static_cast<std::uint64_t>(i);

@@ -16,7 +16,7 @@ std::vector<float> rosenbrock_start(std::uint64_t seed);
 /// point and computes all terms in fp64; g is rounded once to fp32.
 class RosenbrockClosure final : public Closure {
  public:
-  /// disturbed: evaluations counted from 1 since this object was made; their step is not looked at.
+  /// disturbed: evaluations counted from 1 since construction, whatever their step.
   RosenbrockClosure(const LbfgsSetup& place, MeanLossFn* mean_loss,
                     std::vector<DisturbedEvaluation> disturbed);
 

@@ -26,7 +26,7 @@ constexpr int milliseconds_unheard = 1000;    // mpirun must notify the hosts of
 constexpr int milliseconds_of_orphans = 300;  // time for remaining processes of a command to end
 constexpr char speak = 's';
 constexpr char hush = 'h';
-constexpr char quit = 'q';  // end quietly and remove the folders: the caller will not live to do it
+constexpr char quit = 'q';  // end quietly and remove the folders: the caller ends before it could
 
 /// The current job, for end_guarded_job().
 std::atomic<int> current_link{-1};
@@ -213,7 +213,7 @@ JobGuard::JobGuard(const GuardedCommand& command) {
   refuse(error);
 }
 
-/// An int from the guard; false if it is gone.
+/// An int from the guard; false if the guard has ended.
 bool JobGuard::read_word(int* word) const {
   ssize_t length = -1;
   do length = ::read(link_, word, sizeof(*word));

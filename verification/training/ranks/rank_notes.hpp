@@ -21,7 +21,7 @@ inline constexpr int unknown_exit_code = -1;
 class RankNotes {
  public:
   static void started();                       ///< before MPI begins, which waits for all ranks
-  static void joined();                        ///< all ranks are there
+  static void joined();                        ///< all ranks have started
   static void place(const std::string& what);  ///< current position of this rank
   static void finished(Span<const Result> results);
   static void stopped();        ///< it stopped as requested by asked_to_stop()

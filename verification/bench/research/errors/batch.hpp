@@ -15,7 +15,7 @@
 
 namespace zeroproof::errors {
 
-/// How near one result of an operation came to its bound.
+/// The smallest distance of a result of an operation from its bound.
 struct Figure {
   std::int64_t judged = 0;
   double worst = 0;  ///< error / bound, the largest; NaN if one was
@@ -48,7 +48,7 @@ class Batch {
   Figures figures_;
 };
 
-/// An operation with the call that is made of it again and again.
+/// An operation with its repeatedly used call.
 struct Measured {
   const char* name;
   std::int64_t elements;  ///< of the main result, or of the terms of a sum, in one call

@@ -16,7 +16,7 @@ inline constexpr double u_function = u * (1 + 0x1p-26);
 /// Rounding errors of bound and value themselves, in fp64.
 inline constexpr double slack = 1 + 0x1p-20;
 
-/// A real number, and how far its fp32 counterpart may be from it.
+/// A real number, and the maximum distance of its fp32 counterpart from it.
 struct Bounded {
   double value = 0;
   double error = 0;
@@ -31,7 +31,7 @@ struct Bounded {
 
 /// An input, or a setting that is an fp32 number.
 inline Bounded given(float x) { return {x, 0}; }
-/// A setting that is rounded to fp32 once.
+/// A setting, rounded to fp32 once.
 inline Bounded rounded(double x) { return {x, u * std::fabs(x) + eta}; }
 
 /// [Fusion:rules]: the errors of the operands, and one rounding of a result that is larger by at
@@ -62,7 +62,7 @@ inline Bounded root(const Bounded& a) {
   return with_rounding(value, a.error == 0 ? 0 : a.error / (value + low));
 }
 
-/// A function of an argument with an error, which moves the value by `brought`.
+/// A function of an argument with an error, which changes the value by `brought`.
 inline Bounded of_function(double value, double brought) {
   return {value, brought + u_function * (std::fabs(value) + brought) + eta};
 }

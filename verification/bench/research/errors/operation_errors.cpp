@@ -122,7 +122,7 @@ std::vector<Row> read(const std::string& file) {
   return rows;
 }
 
-/// Rows beyond their bound, a NaN too.
+/// Rows beyond their bound, also NaN.
 int beyond(const std::vector<Row>& rows) {
   int count = 0;
   for (const Row& row : rows) {

@@ -19,7 +19,8 @@ Bounded mean_of(const Bounded& total) { return total / given(static_cast<float>(
 
 // [Fusion:softmax]
 
-/// Scaled scores of a row, and their largest as it is computed. Any number may be taken away: the quotients stay.
+/// Scaled scores of a row, and the computed maximum. The quotients do not depend on the subtracted
+/// number.
 struct Scores {
   std::vector<Bounded> v;
   float largest;
@@ -37,7 +38,7 @@ struct Scores {
   }
 };
 
-/// In blocks of n terms, of which those from `seen` on are +0.
+/// In blocks of n terms; terms from `seen` on are +0.
 Bounded row_sum(const std::vector<Bounded>& terms) {
   return sum(n, [&](std::int64_t j) {
     return j < static_cast<std::int64_t>(terms.size()) ? terms[at(j)] : Bounded{};

@@ -13,7 +13,7 @@ namespace {
 
 using namespace zeroproof::verification;
 
-/// Of the 111,718 bytes of the project's text these are trained on; the rest is held out.
+/// The first part of the 111,718 bytes of the project's text is for training; the rest is held out.
 constexpr std::ptrdiff_t trained_bytes = 100'000;
 
 template <ScaleRecipe recipe>
