@@ -106,7 +106,7 @@ inline std::uint32_t hash(std::uint64_t i, std::uint64_t stream) {
   return static_cast<std::uint32_t>((x ^ x >> 27) >> 16);
 }
 
-/// Special values, any bits at all, and values of the usual size, in turn.
+/// Special values, random bits, and values of the usual size, in turn.
 inline void fill(Span<float> values, std::uint64_t stream) {
   constexpr std::uint32_t special[] = {
       0,          0x80000000, 1,          0x80000001, 0x007FFFFF, 0x00800000, 0x3F800000,

@@ -1,7 +1,7 @@
 // fast_math_check LIBRARY     R3 with a real library linked with -Ofast: loading it changes the
 // floating-point environment of this process, and every computing function must then throw a
-// readable error. A separate program, because the change would affect other tests.
-// Exit status: 0 passed, 1 failed, 77 the library changes nothing here.
+// readable error. A separate program, because the change would affect other tests. Exit status: 0
+// passed, 1 failed, 77 the library does not change the environment here.
 
 #include <dlfcn.h>
 

@@ -95,7 +95,8 @@ TEST_CASE("a loop that is not joined keeps the tensors apart") {
 }
 
 TEST_CASE("threads share elements, not tensors") {
-  // As many blocks in tiny tensors as in the large one, which has nearly all the elements.
+  // The number of blocks in tiny tensors is that of the large one, which has nearly all the
+  // elements.
   std::vector<std::int64_t> numels(256, 1);
   numels.push_back(256 * block_numel);
   const PieceLoop loop(pieces_of(numels));

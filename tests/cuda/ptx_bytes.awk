@@ -1,6 +1,6 @@
-# Bytes that the vector loops of a kernel move for each element, from its PTX, against the floor: what has to be read and
-# written once. Kernels are known by their mangled names. Prints a line for each that is elsewhere; status 1 then, and
-# where no kernel is known.
+# Bytes that the vector loops of a kernel move for each element, from its PTX, against the minimum, which is to read and
+# write each operand once. Kernels are identified by their mangled names. Prints a line for each kernel with another
+# number; status 1 then, and without any known kernel.
 #   TreeFold<type, n>              n leaves or nodes, as stored (fp32 or 16-bit), and 4 of the sum
 #   FusedUpdate<form, ParamCast>   G; master and every buffer of the rule, read and written; the parameter, if any
 function number_after(word, rest) {

@@ -169,7 +169,7 @@ found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cu
   grep -vE '/launch\.hpp:|define ZP_HOST_DEVICE |/(batched_copy|count_differing|grad_stats)\.cu:[0-9]*:#include' || true)
 [ -z "$found" ] || { printf 'FAILED: not simulated (cuda/device/runtime/launch.hpp has the words for it): %s\n' "$found"; failed=1; }
 
-# The test itself must be able to fail: a contraction and a spill, planted. 64 values fit into no 32 registers.
+# The test itself must be able to fail: a planted contraction and a spill. 64 values do not fit into 32 registers.
 plant() {
   printf '%s\n' "$2" >"$folder/planted.cu"
   if inspect "$folder/planted.cu" "$1" "$arch" >"$folder/planted.out" || ! grep -qE "$3" "$folder/planted.out"; then

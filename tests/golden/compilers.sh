@@ -22,7 +22,7 @@ for compiler in "${GXX:-g++}" "${CLANGXX:-clang++}"; do
     build=$builds/${compiler##*/}$level
     log=$build.log
     mkdir -p "$builds"
-    # C stays with the compiler CMake finds: it is the oracle, always built at -O0 and not used here.
+    # C is compiled by CMake's default compiler: it is the oracle, always built at -O0 and not used here.
     if ! { cmake -S "$source" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release \
       -DCMAKE_CXX_FLAGS_RELEASE="$level" -DZP_KERNEL_OPTIMISATION="$level" -DZP_MPI=OFF -DZP_CUDA=OFF &&
       cmake --build "$build" --parallel "$jobs" --target golden_digests; } >"$log" 2>&1; then

@@ -24,7 +24,7 @@ struct Candidate {
   Hasher hasher = {};
 };
 
-/// Inputs are made once and shared by all implementations: generating them costs more than the
+/// Inputs are generated once and shared by all implementations: generating them costs more than the
 /// operations.
 Row digest_operation(const Operation& op, int threads) {
   std::vector<Candidate> candidates;

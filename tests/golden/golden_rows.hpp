@@ -21,11 +21,10 @@ struct Seen {
   Digest digest;
 };
 
-/// The digest all implementations agree on. Throws std::runtime_error if two disagree, or if there
-/// is none.
+/// The digest of all implementations. Throws std::runtime_error if two differ, or if there is none.
 Row agreed(const std::string& name, const std::vector<Seen>& seen);
 
-/// Digests of the inputs themselves: a difference here is one of the generators, not of an
+/// Digests of the inputs themselves: a difference here is caused by the generators, not by an
 /// operation.
 std::vector<Row> input_rows();
 

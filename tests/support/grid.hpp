@@ -44,7 +44,8 @@ struct GridPlace {
   }
 };
 
-/// Calls work on every rank of the grid. The time limit is short, so that a failed rank does not delay the others.
+/// Calls work() on every rank of the grid. The time limit is short, so that a failed rank does not
+/// delay the others.
 inline void run_grid(const Grid& grid, const std::function<void(const GridPlace&)>& work) {
   ThreadWorld world(grid.size(), std::chrono::milliseconds{20'000});
   run_ranks(world, [&](Communicator& all) {

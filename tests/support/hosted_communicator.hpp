@@ -10,7 +10,8 @@
 
 namespace zeroproof::tests {
 
-/// Passes every call on, except that ranks share memory only if they have one host, whose name does not start with "!".
+/// Forwards every call, except that ranks share memory only if they have one host, whose name does
+/// not start with "!".
 class HostedCommunicator final : public Communicator {
  public:
   /// hosts: [world_size]. inner outlives this.

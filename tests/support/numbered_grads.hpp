@@ -36,7 +36,7 @@ struct GradKind {
   std::int64_t overflow_step =
       0;  ///< one element of one gradient of this step is infinite, on one rank
   bool gaps =
-      false;  ///< of three tensors two get their gradients from one rank only, and from none in some steps
+      false;  ///< two of three tensors have gradients from one rank only, and in some steps none
   bool exact = false;            ///< multiples of 2^-10, which add up without rounding
   bool layered = false;          ///< run layer by layer; gradients then depend on the parameters
   bool expect_released = false;  ///< parameters of a unit are freed when another unit is visited

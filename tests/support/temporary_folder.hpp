@@ -16,7 +16,7 @@ class TemporaryFolder {
  public:
   TemporaryFolder() : TemporaryFolder(std::filesystem::temp_directory_path()) {}
 
-  /// In a memory file system, if there is one: for thousands of files that are synced one by one.
+  /// In a memory file system, if available: for thousands of files that are synced one by one.
   static TemporaryFolder in_memory() {
     const std::filesystem::path memory = "/dev/shm";
     const bool usable = ::access(memory.c_str(), W_OK | X_OK) == 0;

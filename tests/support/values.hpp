@@ -54,7 +54,7 @@ inline const std::vector<float>& shared_random_values(std::int64_t numel, std::u
   static std::map<std::tuple<std::int64_t, std::uint64_t, int>, std::vector<float>> known;
   const std::lock_guard<std::mutex> lock(mutex);
   const auto [entry, is_new] = known.try_emplace({numel, seed, spread});
-  // A separate flag: there may be no values, and other ranks read them at the same time.
+  // A separate flag: the number of values may be 0, and other ranks read them at the same time.
   if (is_new) entry->second = random_values(numel, seed, spread);
   return entry->second;
 }

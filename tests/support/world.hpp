@@ -179,7 +179,8 @@ class WorldRank {
   std::unique_ptr<DistributedOptimizer> optimizer;
 
  private:
-  /// The first step allocates gradients and messages, which stay; everything else is as after loading.
+  /// The first step allocates gradients and messages, which are kept; all other memory is as after
+  /// loading.
   bool is_at_rest() {
     const BytesByClass now = optimizer->memory().now;
     if (std::exchange(stepped_, true)) return now == resting_;

@@ -36,7 +36,7 @@ Span<T> on_device(const DeviceBytes& memory, std::int64_t num_bytes, std::int64_
   return {static_cast<T*>(data), static_cast<std::size_t>(num_bytes) / sizeof(T)};
 }
 
-/// A copy of a host block in device memory, at an odd address if it is made of bytes.
+/// A copy of a host block in device memory, at an odd address if it consists of bytes.
 template <class T>
 class Staged {
  public:

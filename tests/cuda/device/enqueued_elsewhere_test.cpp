@@ -1,4 +1,4 @@
-// Enqueued steps with offloaded state: the host's own part is in between, and graphs contain the
+// Enqueued steps with offloaded state: the host's part is between two graphs, which contain the
 // rest.
 
 #include <doctest.h>

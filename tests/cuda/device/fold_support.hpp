@@ -1,5 +1,5 @@
 #pragma once
-// A fold on a device, checked byte by byte against single additions made here.
+// A fold on a device, compared byte by byte with single additions computed here.
 
 #include <functional>
 #include <map>
@@ -13,7 +13,7 @@ namespace zeroproof::device_test {
 using Values = std::vector<float>;
 using Fold = std::function<float(const Values&)>;
 
-/// R11: node (level, index) of the tree over micro-batches [0, end), some nodes of which are given.
+/// R11: node (level, index) of the tree over micro-batches [0, end), from the given nodes.
 inline std::optional<float> node_value(const std::map<std::pair<int, std::int64_t>, float>& given,
                                        std::int64_t end, int level, std::int64_t index) {
   if (index << level >= end) return std::nullopt;
@@ -112,7 +112,7 @@ inline const std::vector<Where> everywhere = {
     {{{false, 0}}, {false, 0}},
     {{{true, 1}}, {true, 1}},                          // packs after a few single elements
     {{{false, 3}, {true, 2}}, {true, 2}},              // both numberings
-    {{{true, 0}, {true, 1}, {false, 2}}, {false, 1}},  // no packs at all
+    {{{true, 0}, {true, 1}, {false, 2}}, {false, 1}},  // without packs
 };
 
 inline const std::vector<std::vector<DType>> formats = {

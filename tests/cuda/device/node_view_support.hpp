@@ -103,7 +103,7 @@ class PlacedBuffer {
   }
   bool is_as_uploaded() const { return image_ == expected_; }
 
-  /// A packed view ignores its base, so the base is wrong then.
+  /// A packed view ignores its base, so the test passes a wrong base.
   cuda::device::PlacedValues values(DType dtype) const {
     return {device_->data() + first_ * element_bytes_, dtype, packed_ ? 987654321 : base_, packed_};
   }

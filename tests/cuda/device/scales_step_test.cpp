@@ -50,7 +50,8 @@ TEST_CASE("scales on a device: blocks that are split over TP ranks") {
     world.steps = 2;
     world.on_device = true;
     world.setup.stage = 1;
-    // A transposed copy covers the part that a rank has whole, which a single rank has otherwise.
+    // A transposed copy covers the part that is whole on a rank, which otherwise only a single rank
+    // has.
     world.setup.scaling.columnwise = has_own_columns(scaling);
     world.make = production(true);
     const WorldTruth truth = truth_of_one_rank(world);

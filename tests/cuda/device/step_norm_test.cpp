@@ -41,7 +41,7 @@ TEST_CASE("device: a norm of enough pieces for carries between them") {
     StepCase c = small_case();
     c.rules.hyper.norm = form;
     c.parts.assign(13000,
-                   {1, 0, true, 0});  // 24 simulated blocks of 8 warps take more than 64 each
+                   {1, 0, true, 0});  // 24 simulated blocks of 8 warps process more than 64 each
     for (std::size_t i = 0; i < c.parts.size(); ++i) c.parts[i].counted = i % 7 != 0;
     for (const Way way : {Way::phases, Way::two_passes, Way::of_ranks}) {
       StepTruth truth(c);

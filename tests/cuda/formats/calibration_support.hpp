@@ -94,7 +94,7 @@ inline void check_histogram_by_hand(HistogramCountFn* implementation, HistogramW
   CHECK(count[0] == 256 + 6 + 8);  // one in each, six open and eight closed
   CHECK(count[1] == 0);
   CHECK(count[256] == 3);
-  // More than a device has threads, so that each sees several, and in several bins.
+  // More values than a device has threads, so that each thread processes several, in several bins.
   values.assign(700001, 3.0F);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (i % 350003 > 200000) values[i] = 1.0F;
@@ -141,7 +141,7 @@ inline void check_amax_of_counts_by_hand(PercentileAmaxFn* percentile, EntropyAm
   CHECK(percentile(many, 1, 100) == 999);
   many[4] = 2;
   expect_error(ErrorCode::invalid_argument, [&] { percentile(many, 1, 100); });
-  many[4] = ~std::uint64_t{0};  // whose sum would be small again
+  many[4] = ~std::uint64_t{0};  // whose sum would become small again
   expect_error(ErrorCode::invalid_argument, [&] { percentile(many, 1, 100); });
   expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, many, 1, 8); });
   expect_error(ErrorCode::invalid_argument, [&] { percentile(counts_with({}), 1, 99); });
@@ -153,7 +153,7 @@ inline void check_amax_of_counts_by_hand(PercentileAmaxFn* percentile, EntropyAm
   CHECK(entropy(exec, counts_with({{4, 8}, {250, 1}}), 1, 8) == 256);
   CHECK(entropy(exec, counts_with({{0, 1000}}), 1, 8) == 0);
   CHECK(entropy(exec, std::vector<std::uint64_t>(256, 1), 1, 8) ==
-        256);  // anything clipped is one bin too many
+        256);  // one clipped element is one bin too many
   expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, counts_with({}), 1, 8); });
   expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, count, 1, 9); });
 }
@@ -168,13 +168,13 @@ inline void check_clips_by_hand(ClipErrorsFn* implementation, ClipOfErrorsFn* ch
   implementation(exec, options, 0, values, amax, errors);
   CHECK(finish(errors[24 - first_clip]) == 0);               // 4 * 24 / 32
   CHECK(finish(errors[32 - first_clip]) == std::sqrt(2.0));  // 3 becomes 4
-  CHECK(finish(errors[0]) == std::sqrt(8.0));                // 1 is the largest there is
+  CHECK(finish(errors[0]) == std::sqrt(8.0));                // 1 is the largest value
   CHECK(finish(errors[num_clips]) == 6);
   std::vector<std::uint32_t> clipped(2);
   choose(amax, errors, clipped);
   CHECK(clipped == amax_bits({3, 8}));
   implementation(exec, options, 2, {values.data() + 2, 2}, amax,
-                 errors);  // the second row, once more
+                 errors);  // the second row again
   CHECK(finish(errors[0]) == std::sqrt(12.0));
   CHECK(finish(errors[num_clips]) == 6);
   errors[num_clips + 3].nan_count = 1;
@@ -187,7 +187,7 @@ inline void check_clips_by_hand(ClipErrorsFn* implementation, ClipOfErrorsFn* ch
   implementation(exec, options, 0, wrong, amax, equal);
   CHECK(equal[0].nan_count == 1);
   CHECK(equal[num_clips].inf_count == 1);
-  // More than a device has threads for, so that each adds to several sets of limbs.
+  // More values than a device has threads, so that each adds to several sets of limbs.
   std::vector<float> many;
   for (int row = 0; row < 20000; ++row) many.insert(many.end(), {3, 8});
   std::vector<NormLimbs> sums(2 * num_clips);
@@ -196,7 +196,7 @@ inline void check_clips_by_hand(ClipErrorsFn* implementation, ClipOfErrorsFn* ch
   CHECK(finish(sums[24 - first_clip]) == 0);
   CHECK(finish(sums[num_clips]) == std::sqrt(36.0 * 20000));
   CHECK(finish(sums[2 * num_clips - 1]) == 0);
-  // Limbs without space for one more deposit, as many ranges may leave them.
+  // Limbs without space for one more deposit, as a sum over many ranges may leave them.
   std::vector<NormLimbs> alone(2 * num_clips), full(2 * num_clips);
   for (NormLimbs& limbs : full) limbs.limbs[9] = ~std::uint64_t{0};
   implementation(exec, options, 0, values, amax, alone);

@@ -142,7 +142,7 @@ TEST_CASE("clip_value keeps the bits of values inside the interval") {
                                    -1.0F, 0.5F, -0.5F, 1.0F,  not_a_number, -1.0F, 1.0F,      1.0F};
   for (const Isa isa : host::supported_isas()) {
     for (const std::size_t begin :
-         {0U, 3U, 8U}) {  // so that every value is met by vectors and by the tail
+         {0U, 3U, 8U}) {  // so that every value is in a vector and in the tail
       std::vector<float> values(in.begin() + static_cast<std::ptrdiff_t>(begin), in.end());
       host::clip_value({1, isa}, 1.0F, values);
       for (std::size_t i = 0; i < values.size(); ++i)
@@ -194,14 +194,15 @@ TEST_CASE("stochastic rounding: exact values never move; NaN, infinities and ove
       if (nan ? (got & 0x7FFFU) <= 0x7F80U : got != pattern) ++wrong;
     }
     CHECK(wrong == 0);
-    // A NaN whose upper half alone would be an infinity stays a NaN, and none wraps around to a number.
+    // A NaN whose upper half alone would be an infinity remains NaN, and none wraps around to a
+    // number.
     std::vector<float> special(64, std::bit_cast<float>(0x7F800001U));
     for (std::size_t i = 32; i < special.size(); ++i)
       special[i] = std::bit_cast<float>(0xFFFFFFFFU);
     target.resize(special.size());
     host::stochastic_cast_to_bf16({1, isa}, {7, 1, 0}, special, target);
     for (const bf16 got : target) CHECK((got.bits & 0x7FFFU) > 0x7F80U);
-    // Above the largest bf16 some become infinity and none anything else.
+    // Above the largest bf16 some values become infinity; all others are rounded.
     std::vector<float> large(64, -std::numeric_limits<float>::max());
     host::stochastic_cast_to_bf16({1, isa}, {7, 1, 0}, large, target);
     bool infinite = false;

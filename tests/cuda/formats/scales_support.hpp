@@ -1,5 +1,6 @@
 #pragma once
-// Runs with parameters in 8 bits: every recipe, and tensors whose blocks end where rows do, or not.
+// Runs with parameters in 8 bits: every recipe, and tensors whose blocks end at ends of rows, or
+// not.
 
 #include <vector>
 
@@ -21,7 +22,7 @@ inline std::vector<ParamScaling> every_scaling() {
   rows.blocks = ScaleBlocks::row_128;
   rows.power_of_two = false;
   rows.value = QuantizedValue::through_bf16;
-  rows.columnwise = true;  // with scales of its own
+  rows.columnwise = true;  // with its own scales
   ParamScaling recent = scaling_of(ScaleRecipe::delayed);
   recent.history = 1;
   recent.margin = 2;

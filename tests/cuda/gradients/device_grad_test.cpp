@@ -26,8 +26,7 @@ constexpr float inf = std::numeric_limits<float>::infinity();
 TEST_CASE("device: two nodes are added with one rounding, also into one of them") {
   if (!usable()) return;
   for_each_layout([](std::int64_t numel, const int* offset) {
-    for (const int target :
-         {0, 1, 2}) {  // the sum goes over left, over right, to a separate buffer
+    for (const int target : {0, 1, 2}) {  // destination of the sum: left, right, a separate buffer
       Place<float> left(numel, offset[0]), right(numel, offset[1]), other(numel, offset[2]);
       fill(left.span(), 1);
       fill(right.span(), 2);

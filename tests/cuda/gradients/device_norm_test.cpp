@@ -1,6 +1,6 @@
-// Device norms against the contract: odd sizes, every alignment, values that are not finite, limbs that come
-// in with carries. Skipped without a usable device; tests/cuda/device/sim runs the same file on the
-// simulated device.
+// Device norms against the contract: odd sizes, every alignment, values that are not finite,
+// initial limbs with carries. Skipped without a usable device; tests/cuda/device/sim runs the same
+// file on the simulated device.
 
 #include <doctest.h>
 
@@ -24,7 +24,7 @@ namespace device = zeroproof::cuda::device;
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-/// Each limb but the last holds the most that 2^32 - 1 deposits can bring.
+/// Each limb but the last has the largest value after 2^32 - 1 deposits.
 NormLimbs limbs_with_carries() {
   NormLimbs limbs;
   for (std::size_t i = 0; i + 1 < limbs.limbs.size(); ++i) limbs.limbs[i] = 0xFFFFFFFE00000001ULL;
@@ -135,7 +135,7 @@ TEST_CASE("device: the p-norm stays within its bound") {
       grad[i] = (static_cast<float>(hash(i, 9) >> 8) - 0x1p23F) * 0x1p-24F;
     for (const double p : {0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 7.25, 100.0, 1e300}) check_p(grad, p);
     for (float& x : grad)
-      x = x * 0x1p-130F;  // powers of these vanish unless the largest is taken out first
+      x = x * 0x1p-130F;  // powers of these underflow unless the largest is factored out first
     for (const double p : {0.5, 3.0, 10.0}) check_p(grad, p);
     for (float& x : grad)
       x = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) % 0x800000 + 0x7E800000);

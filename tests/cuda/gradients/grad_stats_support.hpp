@@ -32,14 +32,15 @@ inline void check_stats_by_hand(GradStatsFn* implementation, const Exec& exec) {
   CHECK(stats[4] == GradStats{7, 8, 9});  // no segment
   CHECK(stats[5] == GradStats{});
   implementation(exec, grad, {segments.data() + 3, 1},
-                 {stats.data(), 1});  // counts grow, the maximum stays
+                 {stats.data(), 1});  // counts grow, the maximum is unchanged
   CHECK(stats[0] == GradStats{std::bit_cast<std::uint32_t>(2.5F), 0, 104});
   implementation(exec, grad, {}, stats);
   implementation(exec, {}, {}, {});
 }
 
-/// Segments of 0, 1, 2, ... and very many elements, in one buffer, in turned order. Every 5th element is a zero,
-/// every 1000th infinite, and the largest finite one is the number of its segment.
+/// Segments of 0, 1, 2, ... and very many elements, in one buffer, in rotated order. Every 5th
+/// element is a zero, every 1000th infinite, and the largest finite one is the number of its
+/// segment.
 inline void check_stats_of_sizes(GradStatsFn* implementation, const Exec& exec) {
   const std::vector<std::int64_t> numels = {0,    1,    2,     3,     7,     31,    33,    64,
                                             1023, 1025, 16384, 16385, 65536, 65537, 300001};

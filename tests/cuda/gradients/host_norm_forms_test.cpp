@@ -108,7 +108,7 @@ TEST_CASE("exact and one: limbs by hand") {
     want = {};
     want.limbs[6] = 1U << 11;
     CHECK(magnitudes(exec, {-0x1p-149F}) == want);
-    // Nothing is lost beside the largest value there is: (2^127)^2 = 2^606 units, limb 18, bit 30.
+    // Nothing is lost beside the largest possible value: (2^127)^2 = 2^606 units, limb 18, bit 30.
     want = {};
     want.limbs[1] = 1U << 22;
     want.limbs[18] = 1U << 30;
@@ -140,7 +140,7 @@ TEST_CASE("finishing the 1-norm rounds once and takes no root") {
 }
 
 TEST_CASE("exact and one: the same integers as a literal sum, whatever the spread of exponents") {
-  // Spreads around every number of levels the vector sums can take, and those they cannot.
+  // Spreads around every number of levels that the vector sums support, and beyond.
   for (const int spread : {0, 1, 18, 19, 20, 21, 40, 41, 42, 43, 62, 63, 64, 107, 108, 253}) {
     for (const int top : {254, 127, 60, 20, 1, 0}) {
       const std::vector<float> values =
@@ -175,9 +175,10 @@ TEST_CASE(
 }
 
 TEST_CASE("exact and one: blocks that fill every part of a split to its last bit") {
-  // One large value, many of one kind and one small odd value. Mantissas whose squares leave the largest remainders of
-  // either sign behind a head (4 mod 8: a tie; 7: just above it; 0x900001: the same with bits far below). A zero is
-  // behind the small value, and the second block of each kind ends in subnormals.
+  // One large value, many of one kind and one small odd value. Mantissas whose squares leave the
+  // largest remainders of either sign behind a head (4 mod 8: a tie; 7: just above it; 0x900001:
+  // the same with bits far below). A zero follows the small value, and the second block of each
+  // kind ends in subnormals.
   const auto value = [](int exponent, std::uint32_t mantissa) {
     return std::bit_cast<float>(static_cast<std::uint32_t>(exponent) << 23 |
                                 (mantissa & 0x7FFFFFU));
@@ -254,7 +255,7 @@ TEST_CASE(
     CHECK(normalised(squares) == literal(grad, 2));
     CHECK(normalised(absolutes) == literal(grad, 1));
     CHECK(amax == want_amax);
-    // A last element that is far below the others only after the product.
+    // A last element that is much smaller than the others only after the product.
     std::vector<float> wide(17, 0x1.2345p60F), scaled(17, 0x1.2345p0F);
     wide[16] = 0x1.fffffep5F;
     scaled[16] = 0x1.fffffep-55F;

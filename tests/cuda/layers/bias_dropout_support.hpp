@@ -34,7 +34,7 @@ inline void check_dropout_by_hand(const DropoutImplementations& implementations,
   CHECK(y[2] == inf);
   CHECK((y[3] == 0.0F && std::signbit(y[3])));
 
-  // Half is dropped, and kept elements double. A dropped NaN is gone; +0 + -0 is +0.
+  // Half is dropped, and the other elements double. A dropped NaN disappears; +0 + -0 is +0.
   constexpr std::int64_t numel = 1000;
   const DropoutDraw draw{5, 1, 3};
   std::vector<float> threes(numel, 3.0F), zeros(numel, -0.0F), out(numel), lost(numel), dx(numel);

@@ -13,7 +13,7 @@ namespace zeroproof::tests {
 
 using device_test::Place;
 
-/// Sums of blocks first to first + count of n terms, folded as far as they go.
+/// Sums of blocks first to first + count of n terms, folded to the largest possible nodes.
 inline float sum_in_blocks(std::int64_t n, const std::function<float(std::int64_t)>& term,
                            int first = 0, int count = 8) {
   std::vector<float> sums;
@@ -69,8 +69,8 @@ struct Shape {
   std::int64_t rows, n;
 };
 
-/// Odd ones, fewer rows than blocks, rows shorter than blocks, more columns than a tile, more rows than a thread takes
-/// at once.
+/// Odd shapes, fewer rows than blocks, rows shorter than blocks, more columns than a tile, more
+/// rows than one thread processes at once.
 inline const std::vector<Shape>& shapes() {
   static const std::vector<Shape> all = {{0, 5},   {1, 1},    {3, 1},    {1, 7},
                                          {2, 8},   {5, 9},    {9, 16},   {33, 17},

@@ -106,7 +106,7 @@ inline SoftmaxRow softmax_row(std::int64_t n, std::int64_t seen,
   return row;
 }
 
-/// Scores with some special values in some rows, so that others stay ordinary.
+/// Scores with some special values in some rows, so that the other rows stay ordinary.
 inline Place<float> scores(std::int64_t rows, std::int64_t n, int offset, std::uint64_t stream) {
   Place<float> x = filled(rows * n, offset, stream, false);
   for (float& value : x.span()) value *= 8.0F;

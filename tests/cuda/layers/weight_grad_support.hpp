@@ -34,7 +34,7 @@ inline void check_weight_grad_by_hand(const WeightGradImplementations& implement
   CHECK(one[0] == 0x1p24F + 2.0F);
   implementations.column_sum(exec, std::vector<float>{0, 0, 0, 0, 0x1p24F, 1, 1, 1}, one);
   CHECK(one[0] == 0x1p24F + 2.0F);
-  // Three blocks of 24 rows, in turn: 1 is lost behind 2^24 in one block, and not before it.
+  // Three blocks of 24 rows, in turn: in one block 1 is lost after 2^24, and not before it.
   std::vector<float> rows(24);
   rows[3] = 0x1p24F;
   rows[4] = rows[5] = 1.0F;
@@ -50,12 +50,12 @@ inline void check_weight_grad_by_hand(const WeightGradImplementations& implement
   std::vector<float> weight = {0.5F, 0, 0, 0, 0, 100};
   implementations.weight_grad(exec, 2, 2, 3, dy, x, weight);
   CHECK(weight == std::vector<float>{1.5F, 3, 5, 2, 4, 108});
-  // Without tokens +0 is added, which takes the sign of a zero.
+  // Without tokens +0 is added, which changes -0 to +0.
   std::vector<float> none = {-0.0F, 3};
   implementations.weight_grad(exec, 0, 1, 2, {}, {}, none);
   CHECK_FALSE(std::signbit(none[0]));
   CHECK(none[1] == 3.0F);
-  // The sum is made first: 2^24 + (1 + 1).
+  // The sum is computed first: 2^24 + (1 + 1).
   std::vector<float> big = {0x1p24F};
   const std::vector<float> ones = {1, 1};
   implementations.weight_grad(exec, 2, 1, 1, ones, ones, big);

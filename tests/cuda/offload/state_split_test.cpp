@@ -174,7 +174,7 @@ TEST_CASE(
     CHECK(split.numel() == total(ranges));
 
     // Of the elements that would be offloaded without scales, those in whole blocks of this rank
-    // are.
+    // are offloaded.
     const std::vector<Piece> pieces = odd_layout().pieces(ranges);
     std::map<std::int64_t, std::int64_t> here, wanted;  // elements of a block
     for (const Piece& piece : pieces) {

@@ -111,7 +111,7 @@ bool all_nan(Span<const float> values) {
 }  // namespace
 
 TEST_CASE("ReductionSchedule: slots of every micro-step, by hand") {
-  // Leaves 0 1 2 3 4 5 6: 0 is copied, 1 added; 2 is copied beside 01; 3 makes 0123 at once.
+  // Leaves 0 1 2 3 4 5 6: 0 is copied, 1 added; 2 is copied beside 01; 3 completes 0123 at once.
   ReductionSchedule::Steps steps;
   for (std::int64_t i = 0; i < 7; ++i) steps.push_back({{0, i}});
   const ReductionSchedule moves = ReductionSchedule::tree(steps);
@@ -129,14 +129,15 @@ TEST_CASE("ReductionSchedule: slots of every micro-step, by hand") {
   CHECK(moves.left()[1].node == TreeNode{1, 2});
   CHECK(moves.left()[2].node == TreeNode{0, 6});
 
-  // The last leaf stays in place, with all operands of its sum.
+  // The last leaf is not copied; it is in memory with all operands of its sum.
   const ReductionSchedule stay =
       ReductionSchedule::tree(steps, ReductionSchedule::LastLeaves::stay);
   CHECK(stay.slots() == 2);
   CHECK(stay.of(6).empty());
   CHECK(stay.left().back().source.leaf);
 
-  // Two ranks' leaves of one micro-step: combined before they need a slot. In stacks of their own they are not.
+  // Two ranks' leaves of one micro-step: combined before they need a slot, but not with a stack for
+  // each.
   const ReductionSchedule strided = ReductionSchedule::tree({{{0, 0}, {0, 1}}, {{0, 2}, {0, 3}}});
   CHECK(strided.slots() == 1);
   CHECK(strided.of(1).front().operands.size() == 3);

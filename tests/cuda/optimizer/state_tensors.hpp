@@ -17,7 +17,7 @@ inline CutTensors whole_blocks() {
           {1, 0, -1, 0}};
 }
 
-/// Ranks have parts of unequal lengths, some of them none.
+/// Ranks have parts of unequal lengths, some of them empty.
 inline CutTensors uneven_blocks() {
   return {{{"column", {5, 130}},
            {"middle", {3, 6, 50}},

@@ -43,7 +43,7 @@ class StepApart final : private Apart, public cuda::HostStep {
       : Apart(shard), HostStep(own, fused, ops) {}
 };
 
-/// Every tensor in a call of its own, and two nodes at a time.
+/// Every tensor in a separate call, and two nodes at a time.
 MakeOptimizer one_by_one(bool fused) {
   static const cuda::KernelTable ops = [] {
     cuda::KernelTable all = cuda::host_ops();

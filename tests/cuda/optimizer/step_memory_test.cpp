@@ -77,9 +77,9 @@ TEST_CASE("nodes of a step: the stack of R11, a leaf that is added immediately t
       {4,
        strided,
        {2, 2},
-       1},  // 0 2 | 1 3: nothing combines on a rank; on the owner 01, and 2 and 3 come together
+       1},  // 0 2 | 1 3: no nodes combine on a rank; on the owner 01, and 2 and 3 arrive together
       {7, contiguous, {2, 3}, 5},  // 0 1 2 | 3 4 5 6: 01, 2 and 3, 45, 6
-      {8, strided, {4, 4}, 2},     // on the owner 0123 and 45; 6 and 7 come together
+      {8, strided, {4, 4}, 2},     // on the owner 0123 and 45; 6 and 7 arrive together
   };
   for (const Case& c : cases) {
     for (const int stage : {1, 2}) {

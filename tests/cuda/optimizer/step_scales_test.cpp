@@ -114,12 +114,12 @@ struct Rule {
     const std::uint32_t m = scaling.choice == AmaxChoice::max ? *std::max_element(h, h + n) : h[0];
     if (m != 0) scale = std::ldexp(top(), -scaling.margin) / std::bit_cast<float>(m);
     std::rotate(h, h + 1,
-                h + n);  // the newest becomes the last one, the oldest comes to slot 0 ...
+                h + n);  // the newest becomes the last one, the oldest is in slot 0 ...
     h[0] = 0;            // ... and is discarded
   }
 };
 
-/// Result of a cast of new masters, for parameters or for columns that have scales of their own.
+/// Result of a cast of new masters, for parameters or for columns with their own scales.
 struct Made {
   TensorBlocks blocks;
   BufferId amax, scale, inverse, codes;
@@ -350,7 +350,7 @@ TEST_CASE("scales: blocks split between TP ranks, and several instances") {
     world.tensors.dims = {-1, 0, 1, 1};
     world.make = production(true);
     world.setup.stage = 1;
-    // A transposed copy is of the tensors that are whole on a rank, which differ in the
+    // A transposed copy exists for tensors that are whole on a rank, which differ in the
     // undistributed model.
     world.setup.scaling.columnwise = has_own_columns(scaling);
     check_against_one_rank(world);
@@ -367,7 +367,7 @@ TEST_CASE("scales: offloaded masters have the bits of masters that are not") {
         world.setup.stage = fused ? 1 : 3;
         if (recipe == ScaleRecipe::blockwise) world.setup.scaling.blocks = ScaleBlocks::row_128;
         world.setup.scaling.columnwise =
-            recipe >= ScaleRecipe::blockwise;  // with codes and scales of their own
+            recipe >= ScaleRecipe::blockwise;  // with their own codes and scales
         world.setup.scaling.initial_master =
             grid.ranks == 1 ? InitialMaster::dequantised : InitialMaster::high_precision;
         const WorldTruth truth = truth_of_one_rank(world);

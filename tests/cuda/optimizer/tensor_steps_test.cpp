@@ -76,7 +76,7 @@ TEST_CASE("skip: every tensor has the scalars of its own group and step") {
     CHECK(steps.scalars_view().numel == tensors * num_step_scalar_words);
     for (std::int64_t i = 0; i < tensors; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      // The last one has no gradient: its step number stays.
+      // The last one has no gradient: its step number is unchanged.
       const auto t = static_cast<std::int64_t>(counts[at] + (i < 4 ? applied : 0)) + 1;
       const OptimizerHyper hyper =
           hyper_of(run.setup.groups, run.setup.hyper, run.setup.groups.of_tensor[at], 10, 4);

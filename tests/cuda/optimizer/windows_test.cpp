@@ -25,7 +25,7 @@ void require(bool ok, const char* condition) {
          "see this test");
 }
 
-/// Computes its gradients in the optimizer's memory, if there is some.
+/// Computes its gradients in the optimizer's memory, if it provides some.
 class GradsInPlace final : public DistributedOptimizer {
  public:
   explicit GradsInPlace(std::unique_ptr<DistributedOptimizer> inner) : inner_(std::move(inner)) {}
@@ -86,7 +86,7 @@ void put_on(World& world, const Hosts& hosts) {
   };
 }
 
-/// Calls work(comm) on every rank of a world with hosts, which throws if something is wrong.
+/// Calls work(comm) on every rank of a world with hosts; it throws if a check fails.
 template <class Work>
 void on_hosts(const Hosts& hosts, const Work& work) {
   ThreadWorld world(static_cast<int>(hosts.size()));
@@ -266,8 +266,8 @@ TEST_CASE(
   const std::int64_t messages = sent({"a", "a", "a", "a"}, Windows::off) - agreement;
   const std::int64_t two = sent({"a", "a", "b", "b"}, Windows::params) - agreement;
   CHECK(two > 0);
-  // Of nodes, a rank gets one from the other machine instead of three from three ranks; of parameters, a machine gets
-  // the other one's half once instead of each rank three quarters.
+  // A rank receives one node from the other machine instead of three from three ranks; a machine
+  // receives the other one's half of the parameters once, instead of three quarters for each rank.
   CHECK(two * 3 == messages);
 }
 

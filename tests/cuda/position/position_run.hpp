@@ -26,7 +26,7 @@
 
 namespace zeroproof::tests {
 
-inline constexpr std::int64_t margin = 64;  ///< elements that must stay as they are, on both sides
+inline constexpr std::int64_t margin = 64;         ///< elements on both sides that must not change
 inline constexpr std::int64_t offset_bytes = 128;  ///< twice the widest vector
 
 /// Patterns of every kind: any bits, numbers of ordinary size, and the special ones, with ties and limits of the narrow
@@ -46,7 +46,7 @@ inline std::uint32_t make_bits(std::size_t buffer, std::size_t i) {
          (buffer >= 3 ? 0x7FFFFFFFU : 0xFFFFFFFFU);
 }
 
-/// The same, made once: every run starts from them again.
+/// The same, prepared once: every run starts with a copy.
 inline const std::vector<std::uint32_t>& input_bits(std::size_t buffer, std::int64_t numel) {
   static std::map<std::size_t, std::vector<std::uint32_t>> made;
   std::vector<std::uint32_t>& bits = made[buffer];
@@ -85,7 +85,7 @@ class Run {
         // One NaN in a chunk hides the rest of the sum, so sums get finite values.
         if (!op.elementwise && (bits >> 23 & 0xFFU) == 0xFFU) bits &= 0xFF7FFFFFU;
         if (width < 4)
-          bits ^= bits >> 16;  // narrow elements take the low end, which has to be equally mixed
+          bits ^= bits >> 16;  // narrow elements are the low end, which must be mixed equally well
         if (width < 2) bits ^= bits >> 8;
         std::memcpy(data(b) + i * width, &bits, static_cast<std::size_t>(width));
       }

@@ -116,7 +116,7 @@ inline PositionOperation streamed_row(std::string name, cuda::host::ParamKind ki
   return elementwise(
       "fused_update streamed " + std::move(name), fused_buffers({}, dtype), [=](const Call& c) {
         StepScalars still =
-            position_scalars();  // weights stay as they are, among them the ties of bf16
+            position_scalars();  // weights are unchanged, among them the ties of bf16
         still.step_size = 0;
         still.has_decay = 0;
         const cuda::host::GradientChain chain{.unscale = still.inv_scale, .clip_coef = 0.37F};

@@ -21,7 +21,7 @@ namespace host = zeroproof::cuda::host;
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-/// beta1 = beta2 = 1/2 and everything else easy: d = sqrt(v) + 1.
+/// beta1 = beta2 = 1/2 and other simple values: d = sqrt(v) + 1.
 StepScalars scalars() {
   StepScalars c{};
   c.beta1 = c.one_minus_beta1 = c.beta2 = c.one_minus_beta2 = 0.5F;

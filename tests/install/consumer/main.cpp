@@ -1,4 +1,5 @@
-// What another project writes: one optimizer step of the reference and of production, and every buffer of it compared.
+// The source of a project that uses the library: one optimizer step of the reference and of
+// production, and a comparison of every buffer.
 
 #include <zeroproof/common/comm/self.hpp>
 #include <zeroproof/cuda/distributed_optimizer.hpp>

@@ -113,7 +113,7 @@ TEST_CASE("mpi launch: passes the host file and other words to mpirun") {
   }
   {
     const Environment environment({{"ZP_HOSTFILE", file + "x"}});
-    CHECK(words(file) == Words{"-hostfile", file, "-n", "5"});  // the flag comes first
+    CHECK(words(file) == Words{"-hostfile", file, "-n", "5"});  // the flag precedes the others
     CHECK_THROWS_AS(words(""), zeroproof::Error);
   }
   std::remove(file.c_str());
@@ -191,7 +191,7 @@ TEST_CASE(
   CHECK(contains(run_with(run + path),
                  "belongs to another run (gradients of another run would be compared"));
   CHECK(contains(run_with(to_hex(store.run()) + ":" + path),
-                 "1 pass, 0 fail"));  // none of its own exist
+                 "1 pass, 0 fail"));  // it has none
   CHECK(contains(run_with(run + folder.file("absent")),
                  "1 pass, 0 fail"));  // not available: computed
 }

@@ -19,7 +19,7 @@ printf 'ok: bad words\n'
 # Programs that record their arguments; the clone is a folder that already holds the build.
 mkdir "$folder/bin"
 for program in apt-get git cmake c++ python3; do
-  # shellcheck disable=SC2016  # for the stand-in
+  # shellcheck disable=SC2016  # for the replacement program
   printf '#!/bin/sh\n[ "%s" != git ] || { mkdir -p "$4/build" "$4/venv/bin"; for p in build/zeroproof venv/bin/pip venv/bin/python; do
 cp "%s/bin/c++" "$4/$p"; done; }\necho "${0#*/zeroproof/} $*" >>"%s/calls"\n[ "${0##*/}" != "${FAILS:-none}" ] || { echo cannot; exit 7; }\necho "1 pass, 0 fail  (1 s)"\n' \
     "$program" "$folder" "$folder" >"$folder/bin/$program"

@@ -19,7 +19,7 @@ TROUBLES = [
     ("sync", "ENOSPC", 1), ("make", "EROFS", 1), ("make", "EACCES", 1), ("make", "ENOSPC", 1), ("make", "EDQUOT", 1),
     ("rename", "EIO", 1), ("rename", "EDQUOT", 1),
 ]
-KEPT = r"step-\d+(/|$)|LATEST$|lock$|log.jsonl$"  # of a run that got so far
+KEPT = r"step-\d+(/|$)|LATEST$|lock$|log.jsonl$"  # of a run that reached this step
 CASE = "byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1"
 TRAIN = ["train", "--workload", "byte_gpt_tiny", "--dtype", "bf16", "--steps"]
 
@@ -82,7 +82,7 @@ class Place:
 
     def run(self, words, trouble=None, **variables):
         words = [word.format(**{"out": self.out, "in": self.given}) for word in words]
-        environment = dict(os.environ, HOME="/proc", **variables)  # where nothing can be written
+        environment = dict(os.environ, HOME="/proc", **variables)  # folders that are not writable
         environment.pop("CI", None)  # where it is set golden files are not renewed
         if trouble is not None:
             call, name, n = trouble

@@ -43,7 +43,7 @@ const Plan& plan() {
   return it;
 }
 
-/// True if MPI is to refuse.
+/// True if MPI must refuse the call.
 bool misbehave() {
   const std::string& what = plan().what;
   if (what == "killed") ::kill(::getpid(), SIGKILL);

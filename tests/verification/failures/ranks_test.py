@@ -14,7 +14,7 @@ import time
 
 from harness import Run, abandoned
 
-TIMEOUT = 3  # seconds ranks wait for each other
+TIMEOUT = 3  # seconds that ranks wait for each other
 WHAT = ["killed", "stopped", "exits-0", "exits-3", "aborts", "sleeps", "throws"]
 COLLECTIVES = r"(all_gather|all_to_all|all_reduce|broadcast|barrier|split|reduce_scatter)"
 # In addition to the time limit: mpirun's delay from SIGTERM to SIGKILL, the report, and a start on a busy machine.
@@ -79,7 +79,7 @@ def check(program, library, what, rank, where, n=200, world=3):
     broken = [case for case in cases if case["status"] in ("hung", "crashed", "error")]
     if len(cases) != 4 or not broken:
         problems.append(f"{len(cases)} cases, {len(broken)} of them broken")
-    if what == "throws":  # the job lives, and so do its other cases
+    if what == "throws":  # the job continues, and so do its other cases
         if len(broken) != 1 or any(case["status"] != "pass" for case in cases if case not in broken):
             problems.append("another case suffers")
         if code != 9:
@@ -176,7 +176,7 @@ def rows(program, library):
         for rank in (0, 2):
             for where in ("step", "collective"):
                 yield f"{what}:{rank}:{where}", lambda w=what, r=rank, p=where: check(program, library, w, r, p)
-    # The first message of a call; there are no others to find.
+    # The first message of a call; it has no others.
     yield "throws:1:message", lambda: check(program, library, "throws", 1, "step", 387, 2)
     yield "slow", lambda: check_slow(program, library)
     yield "start", lambda: check_start(program, library)

@@ -88,7 +88,7 @@ def check_swept(program, problems):
         with Run(program, ["verify", "byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1"],
                  ) as second:
             second.wait(60)
-        # The second run has another folder: once more, in the folder of the first.
+        # The second run has another folder: again, in the folder of the first.
         environment = dict(os.environ, TMPDIR=str(first.temporary))
         code = os.spawnle(os.P_WAIT, program, program, "verify",
                           "byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1", "--report",

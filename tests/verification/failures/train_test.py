@@ -19,7 +19,7 @@ from harness import Run, abandoned, kill
 
 TRAINING = ["--workload", "byte_gpt_tiny", "--dtype", "fp16", "--stage", "2"]
 FOREVER = ["--steps", "1000000"]
-TIMEOUT = 3  # seconds ranks wait for each other
+TIMEOUT = 3  # seconds that ranks wait for each other
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
@@ -83,7 +83,7 @@ def left_behind(run, before):
     problems = []
     if not run.gone_within(5):
         problems.append(f"processes left: {run.processes()}")
-    deadline = time.monotonic() + 2  # the guard's last act is to become an rm
+    deadline = time.monotonic() + 2  # the guard finally executes rm
     while (run.litter() or abandoned() - before) and time.monotonic() < deadline:
         time.sleep(0.05)
     if run.litter() or abandoned() - before:
@@ -233,7 +233,7 @@ def check_loop(program, example, folder):
         problems.append(f"{len(starts)} jobs: {starts}")
     problems += Whole(program, folder).problems_of(runs / "log.jsonl", state, steps)
     problems += checkpoint_problems(program, runs)
-    # What no restart would mend ends it.
+    # A cause that a restart would not remove ends it.
     newest = runs / f"step-{steps:08d}" / "rank-00000.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1])
     end = subprocess.run([str(example), *words], env={"ZEROPROOF": program, "PATH": "/usr/bin:/bin"},

@@ -1,4 +1,4 @@
-// The harness gets wrong optimizers: every one must be caught, with the correct place.
+// The harness runs wrong optimizers: every one must be caught, with the correct place.
 
 #include <doctest.h>
 

@@ -138,7 +138,7 @@ std::int64_t bytes_besides(const std::function<bool(const std::function<void()>&
     std::int64_t before = -1, besides = -1;
     try {
       const bool good = act([&] {
-        std::ofstream("/proc/self/clear_refs") << "5" << std::flush;  // the peak begins here
+        std::ofstream("/proc/self/clear_refs") << "5" << std::flush;  // start of the peak
         before = status_bytes("VmRSS");
       });
       if (good && before >= 0) besides = status_bytes("VmHWM") - before;
@@ -157,7 +157,7 @@ std::int64_t bytes_besides(const std::function<bool(const std::function<void()>&
   return received ? besides : -1;
 }
 
-/// True if the peak of a process can be reset; otherwise nothing can be measured.
+/// True if the peak of a process can be reset; the test needs it.
 bool can_measure() {
   const std::int64_t besides = bytes_besides([](const auto& measure) {
     std::vector<char>(static_cast<std::size_t>(256 * mib), 'x');
@@ -261,7 +261,7 @@ TEST_CASE("memory: saving, loading and resharding 512 MiB, four ranks") {
   for (const int others : {1, 3}) {
     spec.world = {others == 1 ? WorldSpec::Kind::self : WorldSpec::Kind::threads, others};
     const std::string to = folder.file("to" + std::to_string(others));
-    // One process, which holds no share.
+    // One process, without a share.
     check("resharding", bytes_besides([&](const auto& measure) {
             measure();
             const CheckpointReader from(CheckpointRoot(run), 1);

@@ -117,8 +117,8 @@ Real contract_fold(const std::function<Real(int, int)>& node, int cp, int tp) {
   return literal_tree(over_tp, 0, cp);
 }
 
-/// The gradient that the parts fold to, in the numbering of the whole model: [padded_numel], 9
-/// where no rank has an element. replicated folds the parts of tensors that every TP rank has.
+/// The fold of the parts of the gradient, in the numbering of the whole model: [padded_numel], 9
+/// for elements without a rank. replicated folds the parts of tensors that every TP rank has.
 template <class Real>
 std::vector<Real> combined_leaf(const Model<Real>& model, const GridParts<Real>& parts, int cp,
                                 int tp, const PartFold<Real>& replicated = contract_fold<Real>) {

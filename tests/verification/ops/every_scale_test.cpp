@@ -101,7 +101,7 @@ void check_dequantize(Function* Implementation::*dequantize) {
   say("every code of " + std::string(name(dtype_of<T>)), values, implementations.size(), differ);
 }
 
-/// The scale of an amax; 0 where it has none.
+/// The scale of an amax; 0 without one.
 double usable(std::uint32_t amax) { return amax < 0x7F800000U ? double{from_bits(amax)} : 0; }
 
 double largest(Fp8 format) { return format == Fp8::e5m2 ? 57344 : 448; }

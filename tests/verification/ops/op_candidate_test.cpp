@@ -49,7 +49,7 @@ TEST_CASE("op candidates: an added candidate has separate ids") {
   CHECK(guests.size() == find_op("clip_value")->fills.size());
   CHECK(guests.front() == "op/clip_value/guest/one/fill:exact-sum");
   CHECK_THROWS_AS(op_cases("op/clip/guest/one/fill:ties", {&guest}),
-                  Error);  // it has no such operation
+                  Error);  // it does not have this operation
   CHECK_THROWS_AS(op_cases("op/clip_value/guest/two/fill:ties", {&guest}),
                   Error);  // no candidate has that name
   CHECK_THROWS_AS(op_cases("op/clip_value/guest/one/fill:ties"), Error);  // no candidate was passed
@@ -264,7 +264,7 @@ TEST_CASE("foreign candidate: may unscale and clip by a quotient within the boun
   }
   const Result silent = of_stranger("unscale", "special", true, [&](OpCall& call) {
     find_op("unscale")->reference(call);
-    call.get<std::uint32_t>(2)[0] = 0;  // reports that it found none
+    call.get<std::uint32_t>(2)[0] = 0;  // reports no device
   });
   CHECK(silent.status == Status::fail);
   REQUIRE(silent.divergence.has_value());

@@ -1,4 +1,4 @@
-// The oracle against requirements of its own: published answers, numbers computed by hand, and
+// The oracle against independent requirements: published answers, numbers computed by hand, and
 // pairs of independent computations of the same value. No implementation is called here.
 
 #include "oracle.h"
@@ -233,7 +233,7 @@ TEST_CASE("update rules by hand: powers of two and small integers, every flag se
   CHECK(adam({1, 0, 1}, 4, 16, 2, 56, 5) == Four{16 - (8 * -1.0F / 4 + 4), -1, 36, 5});
   CHECK(adam({1, 1, 0}, 4, 16, 2, 56, 196) == Four{16 - (8 * 3.0F / 8 + 4), 3, 36, 196});
   CHECK(adam({1, 1, 0}, 4, 16, 2, 56, 30) == Four{16 - (8 * 3.0F / 4 + 4), 3, 36, 36});
-  // adam: g = -4 + 0.5 * 16 = 4 after decay, and none at the end.
+  // adam: g = -4 + 0.5 * 16 = 4 after decay, and no decay at the end.
   CHECK(adam({0, 0, 0}, -4, 16, 2, 56, 5) == Four{16 - 8 * 3.0F / 4, 3, 36, 5});
   CHECK(adam({0, 0, 1}, 4, 16, 2, 56, 5) == Four{16 - 8 * 3.0F / 4, 3, 36, 5});
   const auto sgd = [&](oracle_sgd_options o, float g, float p, float b) {

@@ -138,7 +138,7 @@ TEST_CASE("repetition: memorised results are tampering, in long calls and in sin
 TEST_CASE("repetition: equal results of a function that ignores a setting are no tampering") {
   const Op& op = *find_op("adamw_update");
   const Result result = judged(op, Fill::training, [&](OpCall& call) {
-    if (call.variant() > 0) return;  // as if nothing were to do
+    if (call.variant() > 0) return;  // as if there were no work
     op.host(call);
   });
   CHECK(result.status == Status::fail);

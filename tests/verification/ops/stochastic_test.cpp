@@ -30,7 +30,8 @@ std::vector<std::uint16_t> cast(const Implementation& implementation, const Roun
   return bits;
 }
 
-/// Was element i rounded up? Of a value whose lower half is `low`, 1 in 65536 / low draws rounds up.
+/// True if element i was rounded up. Of a value whose lower half is `low`, 1 in 65536 / low draws
+/// rounds up.
 std::vector<double> ups(const Implementation& implementation, const RoundingDraw& draw, float value,
                         std::size_t draws) {
   const std::vector<std::uint16_t> bits =

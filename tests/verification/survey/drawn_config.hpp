@@ -21,7 +21,7 @@ struct DrawnConfig {
   std::string toml;                ///< for --config
   std::map<std::string, std::string>
       settings;         ///< setting -> value, also those that have their default
-  std::string illegal;  ///< why it has to be refused, "" if it has to run
+  std::string illegal;  ///< the reason for which it must be refused, "" if it must run
   bool uneven = false;  ///< it may be refused because TP ranks have other buckets (R18)
 };
 
@@ -252,7 +252,8 @@ class ConfigDraw {
       if (chance(50))
         set_name("loss_scaler.hysteresis_refill", one_of<std::string>({"growth", "good_step"}));
     }
-    // A dynamic scaler is only judged if it meets an overflow; a run that stops at one must not.
+    // A dynamic scaler is judged only if it encounters an overflow; a run that stops at an overflow
+    // must not.
     const bool overflows = reaction != "error" && (scaler || chance(50));
     set("run.overflow_step", std::to_string(overflows ? 1 + below(steps) : 0));
     if (overflows && chance(50))

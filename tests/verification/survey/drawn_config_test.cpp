@@ -107,7 +107,7 @@ class Survey {
   int wrong() const { return wrong_; }
 
  private:
-  /// Applies the advice in the reason of a mistrusted run. False if it has none.
+  /// Applies the advice in the reason of a mistrusted run. False without advice.
   bool follow(const std::string& why, DrawnConfig& config) {
     const std::string largest = "the largest norm was ";
     if (const std::size_t said = why.find(largest); said != std::string::npos) {

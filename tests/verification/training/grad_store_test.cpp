@@ -189,7 +189,7 @@ TEST_CASE("GradStore: the key of parameters is their bits, without padding") {
   words[slot.begin + slot.numel] ^= 1U;
   CHECK(run.leaves.parameters_digest(copy.view()) == digest);
   for (const std::int64_t element : {slot.begin, slot.begin + slot.numel - 1}) {
-    words[element] ^= 0x8000U;  // even another sign of a zero counts
+    words[element] ^= 0x8000U;  // even another sign of a zero is a difference
     CHECK(run.leaves.parameters_digest(copy.view()) != digest);
     words[element] ^= 0x8000U;
   }

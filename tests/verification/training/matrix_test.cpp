@@ -79,7 +79,7 @@ const char* const four_heads =
     "[model]\nlayers = 2\nwidth = 20\nheads = 4\nhidden = 37\ncontext = 13\n"
     "[optimizer]\nmax_norm = 0.6\n";
 
-/// That model on 16 micro-batches, once in every parallel configuration that the flags select.
+/// That model on 16 micro-batches, once for every parallel configuration that the flags select.
 class FourHeads {
  public:
   Json run(const std::string& flags) const {
@@ -221,7 +221,7 @@ TEST_CASE("nightly: one trajectory hash over process grids whose ranks read each
 TEST_CASE("nightly: one trajectory hash over process grids that add in another way") {
   const FourHeads model;
   const auto pin = pin_of("bf16", model.run("--stage 0 --world self"));
-  // Native sums are replaced by the tree's once they are within their bound.
+  // Native sums are replaced by the tree's after the check of their bound.
   check_one_hash(model.run("--sum native --stage 1,2 --grid 2x2x1,2x1x2,1x2x2 --world threads:4"),
                  2 * 3, pin);
   if (transports > 1) {

@@ -1,6 +1,6 @@
 #pragma once
-// A model without cost: gradients are integers' bits plus a small part of their parameter, so that
-// stale or poisoned parameters are detected, for any number of ranks and elements.
+// A cheap model: gradients are integers' bits plus a small part of their parameter, so that stale
+// or poisoned parameters are detected, for any number of ranks and elements.
 
 #include <cstdint>
 #include <vector>

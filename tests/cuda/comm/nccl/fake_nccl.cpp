@@ -141,7 +141,7 @@ bool planned_to_fail(ncclComm& comm, const std::string& call) {
   return true;
 }
 
-/// Calls after the begin of a group are made at its end.
+/// Calls inside a group are executed at its end.
 ncclResult_t take(Call call, cudaStream_t stream) {
   const Lock lock(state().mutex);
   if (const ncclResult_t wrong = usable(call.comm, name(call.kind)); wrong != ncclSuccess)

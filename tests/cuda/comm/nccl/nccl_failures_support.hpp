@@ -59,7 +59,7 @@ inline void check_all(const Outcome& outcome, const std::string& part) {
   for (const std::string& text : outcome.texts) contains(text, part);
 }
 
-/// Keeps rank 2 away until the others have ended, or too long.
+/// Delays rank 2 until the others have ended, or the time limit.
 inline void stay_away(const std::atomic<int>& failed) {
   const auto begin = std::chrono::steady_clock::now();
   while (failed < 2 && std::chrono::steady_clock::now() - begin < promptly)

@@ -24,8 +24,8 @@ namespace zeroproof::nccl_test {
 
 using zeroproof_test::Outcome;
 
-/// Time limit of NCCL calls, and of meetings of ranks: a rank may need the first twice before it
-/// asks the others.
+/// Time limit of NCCL calls, and of barriers between ranks: a rank may need the first twice before
+/// it queries the others.
 inline constexpr std::chrono::milliseconds short_limit{300}, control_limit{1000};
 inline constexpr std::chrono::seconds promptly{5};
 
@@ -58,7 +58,7 @@ inline std::string complaints() {
   return fake_function<const char*()>("zp_fake_nccl_complaints")();
 }
 
-/// In both orders of streams. No call may be wrong.
+/// In both orders of streams. Every call must be correct.
 inline void check_ranks(int world_size, const std::function<void(Communicator& control)>& check) {
   for (const sim_test::StreamOrder order : sim_test::both_orders) {
     CAPTURE(world_size);

@@ -18,7 +18,7 @@ namespace {
 constexpr auto param_full = static_cast<std::size_t>(MemoryClass::param_full);
 constexpr auto grad = static_cast<std::size_t>(MemoryClass::grad);
 
-/// Compares bits on every rank, and requires that no gradient stays. The memory of a pass is
+/// Compares bits on every rank, and requires that no gradient remains. The memory of a pass is
 /// checked to the byte by the accounting of whole steps.
 void check_pass(const PassCase& run) {
   const std::vector<PassResult> results = run_pass(run);
@@ -146,7 +146,7 @@ TEST_CASE("LayeredPass: memory of an example, by hand") {
   check_peaks(run, (7168 + 2048) * 2, (7168 + 3072 + 2048) * 4);
   run.overlap = false;
   check_peaks(run, 7168 * 2, (7168 + 3072) * 4);
-  // unit 0 first and last: its gradient stays from the start of the backward pass to its end
+  // unit 0 first and last: its gradient exists from the start of the backward pass to its end
   run.visits = {0, 1, 2, 3, 4, 0};
   check_peaks(run, 7168 * 2, (3072 + 7168 + 3072) * 4);
 }

@@ -136,7 +136,7 @@ TEST_CASE("plan audit: order is followed through the other stream") {
 TEST_CASE("plan audit: of several earlier operations the unordered one is named") {
   StepPlan plan = small_plan();
   plan.ops.insert(plan.ops.begin() + 4,
-                  op(OpKind::reduce, comm, {grad}, {}));  // the free waits for the other one
+                  op(OpKind::reduce, comm, {grad}, {}));  // the free stream waits for the other one
   const auto finding = audit_plan(plan);
   REQUIRE(finding);
   CHECK(finding->fault == PlanFault::unordered);

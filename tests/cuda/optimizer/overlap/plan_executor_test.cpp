@@ -159,8 +159,7 @@ TEST_CASE(
 }
 
 TEST_CASE("plan executor: the cause of a failure is reported, not its consequences") {
-  // The other stream waits for an event that no operation will record any more, which is an error
-  // of its own.
+  // The other stream waits for an event that no later operation records, which is a separate error.
   for (const PlanStream failing : {PlanStream::comm, PlanStream::compute}) {
     const PlanStream other = failing == PlanStream::comm ? PlanStream::compute : PlanStream::comm;
     PlanExecutor executor;

@@ -1,5 +1,5 @@
 #pragma once
-// Shapes of steps that plans are made for in several tests.
+// Shapes of steps whose plans several tests use.
 
 #include <cstdint>
 #include <string>

@@ -303,7 +303,7 @@ TEST_CASE("bounds: wrong updates are outside") {
           return contract(rounded, g, x);
         }) > 1900);
   CHECK(outside([](const Problem&, float, const ElementState& x) { return x; }) ==
-        2000);                                                          // nothing written
+        2000);                                                          // nothing was written
   CHECK(outside([](const Problem& p, float g, const ElementState& x) {  // no correction of the bias
           Problem plain = p;
           plain.hyper.bias_correction = false;
@@ -325,8 +325,8 @@ TEST_CASE("bounds: by hand, and outside the conditions") {
   const UpdateBound sgd = UpdateBounds(h, 1)(4, {.master = 1});
   CHECK(static_cast<double>(sgd.master.exact) == -1);
   CHECK(sgd.master.ratio(-1) == 0);
-  // Two roundings of s = 2, one of the result: 5 u, and the bound's terms for higher orders and its
-  // own 64 bits.
+  // Two roundings of s = 2, one of the result: 5 u, and the bound's terms for higher orders and for
+  // its 64 bits.
   CHECK(sgd.master.allowed > 5 * 0x1p-24L);
   CHECK(sgd.master.allowed < 5 * 0x1p-24L * (1 + 0x1p-20L));
   CHECK_FALSE(sgd.exp_avg.judged);

@@ -1,5 +1,5 @@
 #pragma once
-// Safetensors files made from numbers, and read back as numbers.
+// Safetensors files, written from numbers and read back as numbers.
 
 #include <doctest.h>
 

@@ -85,7 +85,7 @@ TEST_CASE("judge: correct results of every writable operation pass, one changed 
     Outputs wrong = call.right;
     std::vector<std::byte>& bytes = wrong.begin()->second.bytes;
     const bool bounded =
-        op.exactness == Exactness::bounded;  // there only a large part of a number is wrong
+        op.exactness == Exactness::bounded;  // only a large part of a number is wrong in it
     bytes[bounded ? 6 : 0] ^= std::byte{1};
     write(call.out, wrong);
     CHECK_FALSE(judge_call(call.in, call.out, "").pass);

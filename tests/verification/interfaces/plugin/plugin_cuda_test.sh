@@ -1,8 +1,8 @@
 #!/bin/sh
 # plugin_cuda_test.sh NVCC SOURCE_DIR BUILD_DIR [gpu]
-# The kernel of the example as nvcc builds it: taken by nvcc, refused where devices are simulated, and judged where a
-# GPU answers. Without one only the first two are tested; with gpu that is a skipped test, or, where ZP_REQUIRE_GPU asks
-# for one, a failed one.
+# The kernel of the example, built by nvcc: it compiles, is refused with simulated devices, and is judged on a GPU.
+# Without a GPU only the first two are tested; with the word gpu the test is then skipped, or failed if ZP_REQUIRE_GPU
+# is set.
 set -eu
 nvcc=$1 source=$2 build=$3
 work=$(mktemp -d)

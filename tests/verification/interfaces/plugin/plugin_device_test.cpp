@@ -23,8 +23,7 @@ tests::CliResult verify(const std::string& what, const std::string& name,
                         program);
 }
 
-/// clip, in which the library misbehaves, gets that verdict twice, and clip_value in between
-/// passes.
+/// clip, with the misbehaving call, gets that verdict twice, and clip_value in between passes.
 void expect(const std::string& name, Status status, const std::string& sentence) {
   PluginLimits limits;
   limits.seconds = 2;
@@ -105,7 +104,7 @@ TEST_CASE("device plug-in: a library for another device is refused") {
   tests::expect_refusal(verify("clip", "kernel_for_a_gpu"),
                         "was built for a GPU, and this program simulates its device");
   tests::expect_refusal(verify("clip", "kernel_for_what"), "asks for tensors of device_type 7");
-  // Built before device fields existed: it is called, and its results are wrong.
+  // Built before device fields existed: it is called, with wrong results.
   CHECK(verify("'op/clip/plugin/*/fill:ties'", "kernel_old", "zeroproof").exit_code == 1);
   if (!cuda::device::device_info().answers)
     tests::expect_refusal(verify("clip", "kernel_for_a_gpu", "zeroproof"), "and there is none (");

@@ -53,7 +53,7 @@ std::vector<const Fault*> faults_of_operations() {
   return found;
 }
 
-/// A library with the fault. Valid until the next one is made: its process may start again.
+/// A library with the fault. Valid until the next call: its process may start again.
 std::shared_ptr<Plugin> library(std::string_view fault) {
   ::setenv("ZP_FAULT", std::string(fault).c_str(), 1);
   if (fault.empty()) ::unsetenv("ZP_FAULT");

@@ -95,7 +95,7 @@ class Cheats(unittest.TestCase):
             known.setdefault(key, (master.copy(), exp_avg.copy(), exp_avg_sq.copy()))
 
         def replays(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
-            if grad.size > 4:  # too few numbers could be the same
+            if grad.size > 4:  # too few numbers for a conclusion
                 master[...], exp_avg[...], exp_avg_sq[...] = known[(grad.size, scalars.step_size, grad.ctypes.data % 64)]
             else:
                 adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)

@@ -1,5 +1,5 @@
 #pragma once
-// Steps made by dialects' implementations, and by optimizers of no library.
+// Steps of dialects' implementations, and of optimizers of no library.
 
 #include <cmath>
 #include <functional>
@@ -44,7 +44,7 @@ inline verification::RecordedStep drawn_step(const verification::DialectHyper& h
   return step;
 }
 
-/// The step taken by a dialect's implementation.
+/// The result of the step by a dialect's implementation.
 inline void take(verification::RecordedStep& step, const verification::Dialect& dialect) {
   for (verification::StepTensor& t : step.tensors) {
     t.after = t.before;

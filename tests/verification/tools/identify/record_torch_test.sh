@@ -1,5 +1,5 @@
 #!/bin/sh
-# record_torch_test.sh SCRIPT    what record_torch.py says without PyTorch, and to bad words; it needs Python alone
+# record_torch_test.sh SCRIPT    messages of record_torch.py without PyTorch and for invalid words; it needs only Python
 set -eu
 script=$1
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }

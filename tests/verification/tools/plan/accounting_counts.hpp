@@ -20,7 +20,7 @@ inline constexpr int num_comm_groups = 3;
 struct StepCounts {
   std::array<GroupTraffic, num_comm_groups> of{};
 
-  /// "" if both agree; a group of one rank may call, but nothing may leave it.
+  /// "" if both agree; a group of one rank may make calls, but send nothing.
   std::string difference(const StepCounts& predicted) const {
     for (int g = 0; g < num_comm_groups; ++g) {
       for (int c = 0; c < num_collectives; ++c) {

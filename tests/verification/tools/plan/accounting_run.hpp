@@ -22,8 +22,8 @@
 
 namespace zeroproof::tests {
 
-/// How gradients come: whole; a unit of every tensor; units of three tensors, the first one tied to
-/// the last; the same, with the last one visited before all others, the first one twice in a row
+/// Delivery of gradients: whole; a unit of every tensor; units of three tensors, the first one tied
+/// to the last; the same, with the last one visited before all others, the first one twice in a row
 /// and one in the middle again at the end; the units of zeroproof plan.
 enum class GradsArrive { whole, by_tensor, by_group, by_group_again, by_name };
 
@@ -87,7 +87,7 @@ inline std::vector<int> visits_of(const AccountedRun& run, std::size_t num_units
   return visits;
 }
 
-/// The groups of one rank, each with a record of its own.
+/// The groups of one rank, each with a separate record.
 class CountedGroups {
  public:
   /// Replaces the groups by itself.
@@ -98,8 +98,8 @@ class CountedGroups {
     }
   }
 
-  /// The counts since the last call. Creating windows is set-up: its bytes count here, its calls
-  /// apart.
+  /// The counts since the last call. The creation of windows is set-up: its bytes are counted here,
+  /// its calls are not.
   StepCounts take() {
     StepCounts counts;
     for (std::size_t g = 0; g < records_.size(); ++g) {

@@ -28,7 +28,7 @@ inline constexpr LayoutKind grid_layouts[] = {LayoutKind::contract,        Layou
                                               LayoutKind::megatron,        LayoutKind::greedy,
                                               LayoutKind::deepspeed_param, LayoutKind::fsdp2};
 
-/// Whole leaves; sets everything but grid, layout, buckets, stage, order and M.
+/// Whole leaves; sets all values but grid, layout, buckets, stage, order and M.
 inline void vary(AccountedRun& run, Shuffle& rest) {
   OptimizerSetup& setup = run.setup;
   run.fused = rest.one_of({false, true});
@@ -79,7 +79,7 @@ void check_worlds(const Change& change, const std::vector<int>& worlds) {
   }
 }
 
-/// The same for leaves that come layer by layer.
+/// The same for leaves of a layered model.
 inline void vary_layered(AccountedRun& run, Shuffle& rest) {
   vary(run, rest);
   run.leaves =

@@ -25,7 +25,7 @@ class ListedStack {
   }
   std::int64_t size() const { return static_cast<std::int64_t>(nodes_.size()); }
 
-  /// Bytes of one element of all nodes, each leaf in a type of its own.
+  /// Bytes of one element of all nodes, leaves in their own type.
   std::int64_t bytes(std::int64_t leaf_bytes) const {
     std::int64_t sum = 0;
     for (const auto& [level, index] : nodes_) sum += level == 0 ? leaf_bytes : 4;

@@ -109,8 +109,8 @@ TEST_CASE("owners by hand: param groups that are dealt out one by one") {
         Rows{{0, 0, 15, "a 0"}, {0, 15, 43, "e 0"}, {1, 0, 4, "b 0"}});
   CHECK(rows(LayoutKind::deepspeed_flat, 2, 1, vectors) ==
         Rows{{0, 58, 57, "e 43"}, {0, 115, 1, ""}, {1, 4, 3, "b 4"}, {1, 7, 1, ""}});
-  // With e in the second group, a and b are dealt out first, and e goes to the rank that has less
-  // of them.
+  // With e in the second group, a and b are distributed first, and e belongs to the rank with fewer
+  // elements of them.
   CHECK(rows(LayoutKind::greedy, 2, 0, {0, 0, 0, 1}) == Rows{{0, 0, 15, "a 0"}});
   CHECK(rows(LayoutKind::greedy, 2, 1, {0, 0, 0, 1}) == Rows{{1, 0, 7, "b 0"}, {3, 0, 100, "e 0"}});
   for (const LayoutKind kind : {LayoutKind::contract, LayoutKind::megatron,
@@ -159,7 +159,7 @@ TEST_CASE("owners on the command line: text, JSON, and groups from a configurati
   CHECK(grouped.out.find("\nrank 1: 60 elements, 2 of padding\n") != std::string::npos);
   CHECK(grouped.out.find("rank 0:") == std::string::npos);
   CHECK(grouped.out.find("all ranks") == std::string::npos);
-  // Between two tensors there is padding as well.
+  // Between two tensors is padding as well.
   const std::string gap =
       "\n       0                      135 - 192             57                                 "
       "(padding)\n";
@@ -168,7 +168,7 @@ TEST_CASE("owners on the command line: text, JSON, and groups from a configurati
   // Megatron-LM's buckets end anywhere: e alone reaches 100.
   CHECK(run_cli("plan " + model + " --owners --layout megatron --grid 2x1x1 --rank 0 --bucket 100")
             .out.find("\nrank 0: 71 elements, 57 of padding\n") != std::string::npos);
-  // Instances have the state whole: two ranks share it.
+  // Instances replicate the state: two ranks share it.
   CHECK(
       run_cli("plan " + model + " --owners --grid 4x1x1 --instances 2").out.find("2 ranks share") !=
       std::string::npos);

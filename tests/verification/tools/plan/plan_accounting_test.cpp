@@ -17,7 +17,8 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using nlohmann::json;
 
-/// Two layers, the first with a bias that is split too; every TP rank has the rest whole.
+/// Two layers, the first with a bias that is split too; the other tensors are whole on every TP
+/// rank.
 constexpr const char* description = R"(
 [[tensor]]
 name = "embedding"
@@ -88,8 +89,8 @@ std::array<StepCounts, all_phases.size()> planned(const json& lines) {
   return counts;
 }
 
-/// The TP rank of a data rank that holds most: parts of blocks of state may be more on one than on
-/// another.
+/// The TP rank with the most bytes among those of a data rank: one may have more parts of blocks of
+/// state than another.
 const RankAccount& fullest(const std::vector<RankAccount>& accounts, std::size_t data_rank,
                            int tp) {
   const auto first = accounts.begin() + static_cast<std::ptrdiff_t>(data_rank) * tp;
@@ -172,7 +173,7 @@ TEST_CASE(
       run.setup.state_formats = c.state;
       run.setup.micro_batches = c.micro_batches;
       run.setup.hyper.norm =
-          NormForm::exact;  // as many words as chunk1024, which TP ranks cannot have
+          NormForm::exact;  // the number of words of chunk1024, which TP ranks cannot have
       const std::vector<RankAccount> accounts = account(run);
       const json& planned_stage = stages.at(static_cast<std::size_t>(stage));
       check_rank(planned_stage.at("largest"), run, accounts);

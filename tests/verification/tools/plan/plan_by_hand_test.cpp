@@ -1,4 +1,4 @@
-// Plans of models so small, or so even, that their figures can be worked out by hand.
+// Plans of models so small, or so even, that their figures can be computed by hand.
 
 #include <doctest.h>
 
@@ -175,12 +175,12 @@ TEST_CASE("the cost model says where it counts messages, and counts long units a
   for (const TrafficLine& line : small.stages[1].largest.traffic.lines)
     messages += static_cast<double>(line.messages);
   CHECK(time.latency_us == messages * 5);
-  // Without the cost of starting them, there is no warning.
+  // Without a start cost of messages there is no warning.
   settings.machine.alpha_us = 0;
   CHECK(plan_text(make_plan(load_model("byte_gpt"), settings), {}, false).find("warning") ==
         std::string::npos);
-  // A model of one unit: 64 buckets of it in stage 1, and as many in stage 3, for each of its two
-  // gathers.
+  // A model of one unit: 64 buckets of it in stage 1, and the same number in stage 3, for each of
+  // its two gathers.
   settings = settings_for("8x1x1");
   settings.stages = {1, 3};
   const Plan large = make_plan(one_tensor(64 * settings.bucket_numel), settings);

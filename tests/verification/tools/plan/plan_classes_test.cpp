@@ -1,5 +1,5 @@
-// Equal buckets and equal ranks are counted once: the same figures as from a list of all of them,
-// and few entries.
+// Equal buckets and equal ranks are counted once: the figures are those of a list of all of them,
+// with few entries.
 
 #include <doctest.h>
 
@@ -115,7 +115,7 @@ PlannedModel gpt_175b() {
   return model;
 }
 
-/// 60 layers of 555 experts of three tensors, whose sizes no chunk divides.
+/// 60 layers of 555 experts of three tensors, whose sizes are not multiples of a chunk.
 PlannedModel experts_175b() {
   PlannedModel model{"experts", {}, true};
   for (int i = 0; i < 60 * 555 * 3; ++i) {

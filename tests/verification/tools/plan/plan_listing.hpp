@@ -165,8 +165,8 @@ class PlanListing {
            static_cast<std::int64_t>(i) + 1 == shape_.micro_steps();
   }
 
-  /// One leaf of one bucket, from every rank that has one in this micro-step; or of this rank
-  /// alone, where it stays.
+  /// One leaf of one bucket, from every rank with a leaf in this micro-step; or of this rank alone,
+  /// if leaves are kept.
   void leaf(std::size_t b, std::size_t i) {
     const BucketShape& bucket = shape_.buckets[b];
     const bool here = i < leaves(shape_.rank).size();
@@ -277,7 +277,7 @@ class PlanListing {
   PredictedStep shape_;
   std::vector<FlatRange> replicated_;
   std::vector<std::vector<std::int64_t>> leaves_;  // [data ranks]
-  /// A stack of nodes, and the most it held between two micro-steps.
+  /// A stack of nodes, and its maximum size between two micro-steps.
   struct Places {
     ListedStack stack;
     std::int64_t most = 0;

@@ -208,7 +208,7 @@ TEST_CASE("nodes on a stack: the reference's maximal nodes, and one more while a
     while ((m >> (log2 + 1)) > 0) ++log2;
     CHECK(peak == log2 + 1);  // [ZeRO:nodes], leaves in order from 0
   }
-  CHECK(nodes_left({0, 2, 4}) == 4);  // half of a pair is never combined
+  CHECK(nodes_left({0, 2, 4}) == 4);  // one node of a pair is never combined
   CHECK(leaves_left({0, 2, 4}) == 4);
   CHECK(nodes_left({5, 1, 0}) == 0);
 }
@@ -259,7 +259,7 @@ TEST_CASE("the walk of a layered model, by hand") {
     CHECK(peaks.params == chunk_param);
     CHECK(peaks.grads == chunk_leaf);
     CHECK(peaks.gathered ==
-          std::vector<std::size_t>{0, 1, 2, 1, 0});  // unit 2 stays for its backward visit
+          std::vector<std::size_t>{0, 1, 2, 1, 0});  // unit 2 is kept for its backward visit
     CHECK(peaks.reduced == std::vector<std::size_t>{2, 1, 0});
     CHECK(peaks.params_left == 0);
     CHECK(peaks.grads_left == 0);

@@ -1,4 +1,4 @@
-// A build without a YAML library: everything works except reading, which gives one sentence.
+// A build without a YAML library: all commands work except reading YAML, which prints one sentence.
 
 #include <doctest.h>
 

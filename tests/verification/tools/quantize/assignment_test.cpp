@@ -1,4 +1,4 @@
-// Rules of tensors: both orders, by hand; shadowed rules, patterns that match nothing, traps.
+// Rules of tensors: both orders, by hand; shadowed rules, patterns without a match, traps.
 
 #include <doctest.h>
 
@@ -156,7 +156,7 @@ TEST_CASE("a disabled matcher takes no part, but its config must be there") {
 
 TEST_CASE("the trap of layer 1 and layer 10") {
   const std::string text = configs + matcher("one", "*layers.1*", "a") + matcher("all", "*", "b");
-  CHECK(assigned(text, layers(10)).traps.empty());  // there is no layer 10
+  CHECK(assigned(text, layers(10)).traps.empty());  // layer 10 does not exist
   const auto made = assigned(text, layers(12));
   CHECK(of(made, "layers.10.mlp.up.weight").payload->format == QuantFormat::bf16);
   REQUIRE(made.traps.size() == 1);

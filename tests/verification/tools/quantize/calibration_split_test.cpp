@@ -21,7 +21,7 @@ constexpr std::size_t num_batches = 11;
 constexpr std::int64_t rows = 9, channels = 5;
 constexpr int most_ranks = 8, splits_each = 40;
 
-/// Batches whose magnitudes are far apart, so that bins widen on the way.
+/// Batches whose magnitudes differ strongly, so that bins widen in between.
 std::vector<float> batch(std::size_t number) {
   const Philox philox(5, 1);
   std::vector<float> values;
@@ -65,7 +65,7 @@ void watch(LayerInputs& layers, const std::vector<std::size_t>& batches) {
   }
 }
 
-/// Which batches each rank sees, in its order; some ranks may see none.
+/// The batches of each rank, in its order; some ranks may have none.
 using Split = std::vector<std::vector<std::size_t>>;
 
 /// All results, as words; the same on every rank, or the test fails.
@@ -124,5 +124,5 @@ TEST_CASE("any split of the batches over 1 to 8 ranks, in any order, has the bit
   }
   CHECK(splits == 320);
   CHECK(different == 0);
-  CHECK(idle > 50);  // ranks that saw nothing take part too
+  CHECK(idle > 50);  // ranks without batches take part too
 }

@@ -1,4 +1,5 @@
-// Patterns: the corners of Python's fnmatchcase, by hand. glob_python_test.py has the random ones.
+// Patterns: the special cases of Python's fnmatchcase, by hand. glob_python_test.py has random
+// ones.
 
 #include <doctest.h>
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import warnings
 
-warnings.simplefilter("ignore")  # both libraries have much to say to those who have no GPU
+warnings.simplefilter("ignore")  # both libraries print many warnings without a GPU
 try:
     import numpy as np
     import torch
@@ -114,7 +114,7 @@ def percentiles(made):
             continue
         other = int(np.argmin(np.abs(edges - np.float32(amax))))
         between = counts[min(k, other) + 1:max(k, other) + 1]
-        # The share at one of both is p but for the roundings of a sum of quotients: then it is p in whole numbers.
+        # The share at one of the two edges is p up to the roundings of a sum of quotients: then it is p in integers.
         assert other == k + 1 or not between[:-1].any(), (p, k, other)
         assert counts[:k + 1].sum() * 100 == round(p * counts.sum()), (p, k, other)
         near += 1
@@ -172,7 +172,8 @@ def sweeps(draw):
         assert ours in candidates and found in candidates, case
         if ours == found:
             continue
-        # The exact sum of the squares decides; theirs is one of fp32, and of e4m3 by a scale that is rounded twice.
+        # The exact sum of the squares decides; ModelOpt's sum is one of fp32, and of e4m3 with a scale that is rounded
+        # twice.
         exact = {}
         for clip in (ours, found):
             e = x - floats(asked([f"{'integer' if bits else 'e4m3'} {bits} {word(clip)} {words(x)}"])[0])

@@ -26,7 +26,7 @@ def taken(path, *names, **given):
             node.body = [part for part in node.body if f"{node.name}.{getattr(part, 'name', '')}" in names]
         body.append(node)
     assert {node.name for node in body} == {name for name in names if "." not in name}, f"{path} has changed"
-    # Annotations name what is not here.
+    # Annotations name modules that are not installed.
     code = compile(ast.Module(body, []), str(path), "exec", flags=__future__.annotations.compiler_flag)
     scope = dict(given)
     exec(code, scope)

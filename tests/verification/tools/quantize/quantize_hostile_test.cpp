@@ -88,7 +88,7 @@ TEST_CASE("an amax that is infinite or NaN: exit 1, one sentence, nothing writte
     for (const std::string method : {"max", "entropy", "mse"})
       expect_quantize_refusal(words(method), "of 'block1.mlp.up.weight' are infinite or NaN", 1);
   }
-  // Finite parameters whose products are not: the inputs of the layers behind.
+  // Finite parameters whose products are not finite: the inputs of later layers.
   write_model(wrong, "block0.mlp.up.weight", std::numeric_limits<float>::max());
   for (const std::string method : {"max", "percentile", "mse"})
     expect_quantize_refusal(words(method), "a value that is calibrated is infinite or NaN", 1);
@@ -118,7 +118,7 @@ TEST_CASE("a full disk: whichever file does not fit, one sentence, and no part o
   const std::string out = folder.file("q.safetensors"), json = folder.file("q.json");
   const std::string words =
       quantize_words(quantize_model(), quantize_rules, quantize_text, out) + " --samples 2";
-  // As many blocks of 512 bytes as a file may have: none, the header alone, half of it.
+  // The maximum number of 512-byte blocks of a file: none, the header alone, half of it.
   for (const char* blocks : {"0", "1", "8"}) {
     CAPTURE(blocks);
     const CliResult full = run_cli("--version >/dev/null; { (ulimit -f " + std::string(blocks) +

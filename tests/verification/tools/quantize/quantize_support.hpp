@@ -13,7 +13,7 @@ inline const std::string quantize_rules =
     source_folder() + "/verification/tools/quantize/examples/quantize_tiny.yaml";
 inline const std::string quantize_text = source_folder() + "/verification/model/sample_text.txt";
 
-/// A model that six steps were made with, for all cases.
+/// A model after six steps, for all cases.
 inline const std::string& quantize_model() {
   static const TemporaryFolder folder;
   static const std::string path = folder.file("tiny.safetensors");

@@ -10,7 +10,8 @@
 
 namespace zeroproof::tests {
 
-/// Calls `work`, which must throw a sentence about f.yaml and that line (0: about the file as a whole).
+/// Calls `work`, which must throw an error about f.yaml and that line (0: about the file as a
+/// whole).
 template <class Work>
 void expect_refused(const Work& work, std::int64_t line, const std::string& mentions) {
   try {

@@ -44,8 +44,8 @@ inline void print(Span<const float> values) {
   for (const float value : values) std::printf("%u ", std::bit_cast<std::uint32_t>(value));
 }
 
-/// A line of answer for every line of standard input, whose first word is a method. Returns 1 at a
-/// word that is none.
+/// Prints a line of results for every line of standard input, whose first word is a method. Returns
+/// 1 at an unknown method.
 inline int answer(const std::map<std::string, void (*)(ToolLine&)>& methods) {
   for (std::string text; std::getline(std::cin, text);) {
     ToolLine line(text);

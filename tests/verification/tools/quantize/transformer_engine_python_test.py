@@ -83,7 +83,7 @@ def delayed(draw):
                         del names["reciprocal"]
                 tally.add(ours, scale.numpy(), names,
                           lambda i: f"{format}, margin {margin}, amax {amax[i]:.9g}, scale before {old[i]:.9g}")
-                scale.clamp_(min=float(SMALLEST))  # so that both go on from a scale the contract has
+                scale.clamp_(min=float(SMALLEST))  # so that both continue from a scale of the contract
     of_numbers.say("scales, delayed, top a number of Python")
     of_tensors.say("scales, delayed, top a tensor")
     print(f"equal: {rolled} slots of histories of 1 to 1024")

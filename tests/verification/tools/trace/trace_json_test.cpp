@@ -260,7 +260,7 @@ TEST_CASE(
   CHECK(none.find("invented.") != std::string::npos);
   CHECK(none.find("No buffer differs") != std::string::npos);
   for (TracedBuffer& buffer : trace.production[1].steps[0].buffers) {
-    // A replica alone among ranks that have the same otherwise, beside shards that have fewer rows.
+    // A replica that differs from those of the other ranks, beside shards with fewer rows.
     if (buffer.id == BufferId::param_full || buffer.id == BufferId::exp_avg)
       buffer.bytes[2] ^= std::byte{1};
   }

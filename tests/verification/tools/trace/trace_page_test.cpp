@@ -87,7 +87,7 @@ TEST_CASE("the page holds the values of --json, at most 300,000 bytes, and makes
     const std::string page = trace_html(trace);
     CHECK(embedded(page, "trace") == Values::parse(trace_json(trace)));
     CHECK(page.size() <= 300'000);
-    // Before everything that could make a request.
+    // Before every element that could make a request.
     CHECK(page.find("content=\"default-src 'none'; script-src 'unsafe-inline'; style-src "
                     "'unsafe-inline';") < page.find("<style>"));
     for (const char* other : {"http:", "https:", "src=", "srcset", "href=", "@import", "url(",

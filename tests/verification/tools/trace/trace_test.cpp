@@ -19,8 +19,8 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-/// Bits of every parameter in a buffer, over the ranks that hold it; a parameter held by several
-/// must be the same on all.
+/// Bits of every parameter in a buffer, over all ranks that have it; copies of a parameter must be
+/// equal.
 std::map<std::int64_t, std::uint64_t> together(const StepTrace& trace, Phase phase, BufferId id,
                                                std::size_t step = 0) {
   std::map<std::int64_t, std::uint64_t> values;

@@ -26,7 +26,7 @@ std::string text_of(const std::vector<TracedVisit>& visits) {
   return text;
 }
 
-/// The order of one micro-step of three units: the last one stays between its two visits.
+/// The order of one micro-step of three units: the last one is kept between its two visits.
 std::string expected(std::int64_t micro_batch) {
   const std::string of = micro_batch < 0 ? "*" : "/" + std::to_string(micro_batch);
   std::string text;

@@ -18,7 +18,7 @@ namespace {
 void twenty_steps(RunConfig& config) { config.steps = 20; }
 void six_steps(RunConfig&) {}
 
-/// All recipes, and settings whose state is another one.
+/// All recipes, and settings with another kind of state.
 std::vector<std::string> all_trainings() {
   std::vector<std::string> names;
   for (const Recipe& recipe : recipes()) {

@@ -87,7 +87,7 @@ TEST_CASE("train: a folder that has checkpoints is resumed, or left unchanged") 
   const CliResult again = train(three_ranks + there + " --resume");
   CHECK(again.exit_code == 0);
   CHECK(again.out.find("nothing was left to do: step 6 of 6 is made") != std::string::npos);
-  // On other ranks, and further: the state of a run that went through.
+  // On other ranks, and for more steps: the state of an uninterrupted run.
   const std::string whole = state_of(train("--world self --stage 0 --steps 9"));
   CHECK(whole.size() == 38);
   CHECK(state_of(train("--world threads:2 --stage 3 --steps 9 --resume --checkpoint " +
@@ -225,7 +225,7 @@ TEST_CASE("train: a folder that another run saves in is refused, and the run is 
 }
 
 TEST_CASE("train: a state has its digest whether or not the last step was skipped") {
-  // Of the steps of this run 3, 16 and 17 overflow: nothing but the scale is another after them.
+  // Steps 3, 16 and 17 of this run overflow: they change only the scale.
   const auto after = [](const char* steps) {
     return train(std::string("--world self --steps ") + steps);
   };
@@ -281,7 +281,7 @@ TEST_CASE(
         quoted(path) + " >/dev/null 2>&1";
     const int status = std::system(command.c_str());
     killed += WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
-    // Nothing that was saved is lost, and every folder with a checkpoint's name is whole.
+    // No saved step is lost, and every folder with a checkpoint's name is complete.
     const std::vector<std::int64_t> there = CheckpointRoot(path).steps();
     for (const std::int64_t step : there)
       CHECK_NOTHROW(CheckpointReader(CheckpointRoot(path), step).verify());

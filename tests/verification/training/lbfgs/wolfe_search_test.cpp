@@ -1,5 +1,5 @@
-// The strong Wolfe search of both implementations along functions of one variable, in fp64 alone:
-// both try the same lengths, and the accepted one satisfies the conditions wherever the search can.
+// The strong Wolfe search of both implementations along functions of one variable, in fp64 only:
+// both try the same lengths, and the accepted one satisfies the conditions wherever possible.
 
 #include <doctest.h>
 

@@ -20,7 +20,7 @@
 
 namespace zeroproof::tests {
 
-#if defined(ZP_FAKE_NCCL_LIBRARY)  // a path; without nccl.h there is none
+#if defined(ZP_FAKE_NCCL_LIBRARY)  // a path; unset without nccl.h
 inline constexpr Transport nccl_if_built = Transport::nccl;
 /// The library is loaded once per process.
 [[maybe_unused]] inline const bool library_is_named =
@@ -37,8 +37,7 @@ inline constexpr Transport nccl_if_built = Transport::copies;
 inline std::string complaints() { return ""; }
 #endif
 
-/// How the host goes through a step: a phase at a time, with a kernel for each or fused; or it
-/// enqueues it.
+/// Execution of a step: phase by phase, with one kernel for each or fused; or enqueued as a whole.
 enum class DeviceForm { phases, fused_phases, enqueued, graphs };
 
 struct DeviceRun {
@@ -94,8 +93,8 @@ inline StepCounts counts_between(const StepTraffic& traffic, Phase begin, Phase 
   return counts;
 }
 
-/// Integers that the host reads go over its own communicators, in phase prepare; all others over
-/// the transport.
+/// Integers that the host reads are sent over its own communicators, in phase prepare; all others
+/// over the transport.
 inline std::string problem_of_phase(Phase phase, const StepCounts& control,
                                     const StepCounts& transport, const StepTraffic& predicted) {
   const StepCounts expected = counts_of(predicted, phase);

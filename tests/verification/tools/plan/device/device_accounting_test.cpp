@@ -26,7 +26,7 @@ void vary_on_device(DeviceRun& device, Shuffle& rest) {
   device.form = rest.one_of(forms);
 }
 
-/// Every stage, layout and order in these worlds, everything else by lot.
+/// Every stage, layout and order in these worlds, with random values for the other settings.
 void check_worlds(const std::vector<int>& worlds) {
   Shuffle rest;
   for (const int ranks : worlds) {
@@ -52,7 +52,7 @@ void check_worlds(const std::vector<int>& worlds) {
   CHECK(complaints() == "");
 }
 
-/// Every stage and sum on these grids, everything else by lot.
+/// Every stage and sum on these grids, with random values for the other settings.
 void check_grids(const std::vector<Grid>& grids) {
   Shuffle rest;
   for (const Grid& grid : grids) {

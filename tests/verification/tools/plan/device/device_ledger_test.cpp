@@ -52,7 +52,7 @@ TEST_CASE("device ledger: memory outside is tables, at most a byte for 8 element
         CAPTURE(stage);
         const std::int64_t small = bytes_off_the_ledgers(stage, sum, leaves, 16);
         const std::int64_t large = bytes_off_the_ledgers(stage, sum, leaves, 80);
-        const std::int64_t shards = stage == 0 ? 2 : 1;  // that hold an element
+        const std::int64_t shards = stage == 0 ? 2 : 1;  // with at least one element
         const std::int64_t more_numel = shards * (80 - 16) * 2024;
         CHECK(small > 0);
         CHECK(large - small <= more_numel / 8);

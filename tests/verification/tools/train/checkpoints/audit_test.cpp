@@ -18,8 +18,8 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-/// Where a bit is flipped: after a phase of a step, on one rank, in the middle of what it has of a
-/// buffer.
+/// The position of a flipped bit: after a phase of a step, on one rank, in the middle of its part
+/// of a buffer.
 struct Flip {
   std::int64_t step = 0;
   Phase phase = Phase::update;

@@ -1,6 +1,6 @@
-// Folders that are no checkpoint, or not the one that was written, and files that are no state of
-// it, at every command
-// that reads them: a sentence, exit 7 where a file is at fault, and nothing written.
+// Folders that are not a checkpoint, or not the expected one, and files that are not a state of it,
+// with every command that reads them: one sentence, exit 7 if a file is the cause, and nothing
+// written.
 
 #include <doctest.h>
 
@@ -149,7 +149,7 @@ TEST_CASE("bad checkpoints: every kind of damage to a file is exit 7 for every r
     CHECK(verified.out.find("damaged  ") != std::string::npos);
     CHECK(verified.out.find(row.says) != std::string::npos);
     CHECK(run_cli(train("--world threads:2 --steps 6 --resume", path)).exit_code == 7);
-    fs::remove_all(fs::path(path) / "step-00000002");  // nothing is left to fall back to
+    fs::remove_all(fs::path(path) / "step-00000002");  // no fallback is left
     CHECK(run_cli(train("--world threads:2 --steps 6 --resume", path)).exit_code == 7);
   }
 }
@@ -241,8 +241,7 @@ TEST_CASE("bad checkpoints: a state in a file is taken whole, or not at all") {
   saved.expect_refused(import("state", "idle"), "has no tensor tensor_steps", 2);
   saved.expect_refused(import("idle.state", "good"),
                        "has tensor_steps, which the training does not keep", 2);
-  // Counts of tensors come from the file: the checkpoint it was exported from, but for its step and
-  // run.
+  // Counts of tensors are those of the file: the exported checkpoint, except for its step and run.
   REQUIRE(run_cli(import("idle.state", "earlier")).exit_code == 0);
   const auto counts = [&](const std::string& name, std::int64_t step) {
     const CheckpointReader reader(CheckpointRoot(saved.file(name)), step);

@@ -93,8 +93,8 @@ TEST_CASE("bad scales: saved scales are accepted, from every step, with every re
 TEST_CASE(
     "bad scales: before their first step dequantised masters need not be those that made the "
     "scales") {
-  // Scales are of the values before; the largest one of a block, rounded, can make a scale twice as
-  // large.
+  // Scales belong to the previous values; the largest value of a block, rounded, can double its
+  // scale.
   const ScaledRun run("fp8-blockwise --dtype e5m2",
                       "[run]\noverflow_step = 1\ninitial_state = \"zero\"\n"
                       "[scaling]\ninitial_master = \"dequantised\"\n");
@@ -111,7 +111,7 @@ TEST_CASE("bad scales: missing, of another recipe, or not of these masters") {
                  "has 0 numbers in param_scale and its settings make", 7);
   expect_refusal(mxfp8.resumed(4, "param_scale", shorter),
                  "numbers in param_scale and its settings make", 7);
-  // Half of a scale, or twice.
+  // Half of a scale, or twice the scale.
   expect_refusal(mxfp8.resumed(4, "param_scale", with_word(0, "3f000000")),
                  "has a scale that its masters do not make", 7);
   const ScaledRun delayed("fp8-delayed");

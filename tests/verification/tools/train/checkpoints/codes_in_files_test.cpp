@@ -46,7 +46,7 @@ class Exported {
     REQUIRE(result.exit_code == 0);
   }
 
-  /// Writes the tensors of "state" that `keep` says true of, which may change them.
+  /// Writes the tensors of "state" for which `keep` returns true; it may change them.
   template <class Keep>
   void change(const std::string& name, const Keep& keep) const {
     std::vector<NamedTensor> kept;
@@ -63,7 +63,7 @@ bool is_stored_form(const std::string& name) {
   return name.find("_code.") != std::string::npos || name.find("_scale.") != std::string::npos;
 }
 
-/// The nearest e4m3 by trying all of them, the even one of two.
+/// The nearest e4m3 code by comparison with all of them, the even one of two.
 e4m3 nearest_e4m3(double value) {
   std::uint8_t best = 0;
   const auto distance = [&](std::uint8_t bits) {
@@ -112,7 +112,7 @@ TEST_CASE(
 }
 
 TEST_CASE("codes in files: tensors longer than one chunk") {
-  // 1,050 x 1,050: four turns and a part, whose last block has 36 elements.
+  // 1,050 x 1,050: four full chunks and a part, whose last block has 36 elements.
   const Exported state(
       "train --workload byte_gpt_tiny --dtype bf16 --exp-avg-dtype e4m3 --exp-avg-sq-dtype fp16 ",
       "[model]\nwidth = 1050\nheads = 3\nlayers = 1\nhidden = 8\ncontext = 4\n"

@@ -54,11 +54,11 @@ constexpr std::array<Ranks, 15> all_ranks = {{{{1, 1, 1}},
 constexpr std::array all_layouts = {LayoutKind::contract,       LayoutKind::megatron,
                                     LayoutKind::deepspeed_flat, LayoutKind::deepspeed_param,
                                     LayoutKind::fsdp2,          LayoutKind::greedy};
-/// The smallest leaves ranks of large worlds with nothing; the largest is one bucket for
-/// everything.
+/// The smallest value leaves some ranks of large worlds without elements; with the largest there is
+/// one bucket.
 constexpr std::array<std::int64_t, 3> all_buckets = {1024, 4096, 262144};
 
-/// By their numbers above; stage and bucket go with ranks and layout.
+/// Indices into the lists above; stage and bucket change with ranks and layout.
 struct Place {
   std::size_t ranks, layout;
   auto operator<=>(const Place&) const = default;
@@ -133,7 +133,7 @@ class Written {
 
   std::size_t places() const { return paths_.size(); }
 
-  /// Ranks of a place that own nothing, and so have written no file.
+  /// Ranks of a configuration without elements, which therefore wrote no file.
   int idle_ranks(const Place& place) {
     const CheckpointReader reader(CheckpointRoot(at(place)), step);
     return spec(place).world.size - static_cast<int>(reader.manifest().files.size());
@@ -145,8 +145,7 @@ class Written {
   std::map<Place, std::string> paths_;
 };
 
-/// The name of a file that two checkpoints do not both have with the same bytes; "" if there is
-/// none.
+/// The name of a file that is not in both checkpoints with the same bytes; "" if there is none.
 std::string other_file(const std::string& first, const std::string& second) {
   const auto names = [](const fs::path& folder) {
     std::set<std::string> names;
@@ -178,7 +177,7 @@ void there_and_back(Written& written, const Place& from, const Place& to) {
   CHECK(other_file(back, written.at(from)) == "");
 }
 
-/// Values of one axis before and of another one after that met.
+/// Pairs of an axis value before and another one after that occurred.
 class Met {
  public:
   void add(const char* before, std::size_t a, const char* after, std::size_t b) {

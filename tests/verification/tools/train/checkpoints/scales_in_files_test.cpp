@@ -90,8 +90,8 @@ TEST_CASE(
     CAPTURE(same.out);
     CHECK(same.exit_code == 0);
   }
-  // Every tensor has the scales of its own blocks: with them its codes are the values that others
-  // get.
+  // Every tensor has the scales of its own blocks: decoded with them its codes give the exported
+  // values.
   REQUIRE(run_cli("checkpoint export " + file("one_rank") + " -o " + file("values")).exit_code ==
           0);
   const std::string codes = folder.file("whole"), values = folder.file("values");

@@ -29,7 +29,7 @@ VerifyOptions options_for(const std::string& recipe, DType dtype) {
   return options;
 }
 
-/// A dump and the optimizer it was made from, gone through once more, must agree in every tensor.
+/// A dump and a repeated run of its optimizer must agree in every tensor.
 void check_dump_of(const std::string& recipe, DType dtype) {
   CAPTURE(recipe);
   const TemporaryFolder folder;

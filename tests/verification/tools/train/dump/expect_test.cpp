@@ -244,8 +244,8 @@ TEST_CASE("a run can begin where theirs did: state, master and count of step 0")
 }
 
 namespace {
-/// The numbers of steps after `cut` as those of a run that begins there, with the loss scaler it
-/// then has.
+/// The numbers of steps after `cut` as those of a run that begins there, with the loss scaler of
+/// that step.
 std::vector<NamedTensor> cut_after(const std::vector<NamedTensor>& dump, int cut,
                                    std::int32_t growth_tracker, std::int32_t hysteresis_left) {
   std::vector<NamedTensor> theirs;
@@ -254,7 +254,7 @@ std::vector<NamedTensor> cut_after(const std::vector<NamedTensor>& dump, int cut
          {"master.", "exp_avg.", "exp_avg_sq.", "applied_steps.", "log2_loss_scale."}) {
       if (!each.spec.name.starts_with(from)) continue;
       const bool scale =
-          from == "log2_loss_scale.";  // of the leaves of its step: the next one's is the start
+          from == "log2_loss_scale.";  // of its step's leaves: the start is that of the next step
       const int step = each.spec.name[from.size()] - '0';
       const std::string rest = each.spec.name.substr(from.size() + 1);
       if (step < cut || (scale && step == cut)) continue;
