@@ -95,7 +95,7 @@ std::vector<Command> commands(char** argv) {
   std::vector<Command> all;
   all.push_back(
       {{.command = "kernels", .rounds = 15, .mib = 512, .threads = cores},
-       "operations on the host and the step made of them, against the memory",
+       "operations on the host and the whole step, against the memory",
        [](CLI::App& app, Options& o) {
          auto* mib = app.add_option("--mib", o.mib,
                                     "MiB of gradient, master and moments (rows need 4 times this)");

@@ -67,7 +67,7 @@ void MpiLibrary::all_reduce(Span<const float> send, Span<float> recv) {
   ZP_CHECK(send.size() == recv.size(), ErrorCode::invalid_argument,
            "all_reduce was given buffers of " + std::to_string(send.size()) + " and " +
                std::to_string(recv.size()) + " elements",
-           "sums come elementwise", "pass buffers of one size");
+           "sums are elementwise", "pass buffers of one size");
   const std::lock_guard lock(mpi_mutex());
   check_mpi(MPI_Allreduce(send.data(), recv.data(), checked_count(numel(send)), MPI_FLOAT, MPI_SUM,
                           handles_->comm),

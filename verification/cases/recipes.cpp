@@ -210,7 +210,7 @@ constexpr std::array<Recipe, 23> all = {{
      },
      with_scales_e5m2_first},
     {"fp8-blockwise",
-     "8-bit parameters, scales of blocks of 128 by 128, masters as codes say, exact norm",
+     "8-bit parameters, scales of blocks of 128 by 128, masters dequantised, exact norm",
      [](RunConfig& c) {
        ParamScaling scaling = scaling_of(ScaleRecipe::blockwise);
        scaling.initial_master = InitialMaster::dequantised;

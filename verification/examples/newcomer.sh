@@ -31,7 +31,7 @@ step() { # what, command...: runs it and prints its duration
   "$@" >"$folder/said" 2>&1 || {
     code=$?
     tail -n 20 "$folder/said" >&2
-    printf "newcomer.sh: '%s' failed (what comes after it cannot be timed); its last lines are above\n" "$what" >&2
+    printf "newcomer.sh: '%s' failed (later steps cannot be timed); its last lines are above\n" "$what" >&2
     exit "$code"
   }
   took=$(($(date +%s) - begin))

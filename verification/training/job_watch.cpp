@@ -62,16 +62,16 @@ void JobWatch::check_start() {
   const double limit = std::max(timeout_s_, least_start_s);
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin_;
   if (joined_ || waited.count() < limit) return;
-  // Ranks that never began hold up the others. If all began, one of them is stuck in MPI's start,
+  // Ranks that never began delay the others. If all began, one of them is stuck in MPI's start,
   // and which one is unknown.
   const std::vector<int> unborn = notes_.not_started();
   const std::vector<int>& who = unborn.empty() ? absent : unborn;
-  problem_ = describe_ranks(who) + have(who) +
-             (unborn.empty() ? " not come through the start of MPI within "
-                             : " not begun to run within ") +
-             seconds(limit) +
-             " (the start of MPI waits for all ranks); check the output of mpirun, and whether " +
-             "such a process is stopped, or raise --comm-timeout";
+  problem_ =
+      describe_ranks(who) + have(who) +
+      (unborn.empty() ? " not completed the start of MPI within " : " not begun to run within ") +
+      seconds(limit) +
+      " (the start of MPI waits for all ranks); check the output of mpirun, and whether " +
+      "such a process is stopped, or raise --comm-timeout";
 }
 
 void JobWatch::check_processes() {

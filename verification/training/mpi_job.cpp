@@ -54,7 +54,7 @@ std::string last_words(const std::string& output) {
   return text.substr(0, 1200);
 }
 
-std::string said(const std::string& words) { return words.empty() ? "" : "; it said: " + words; }
+std::string said(const std::string& words) { return words.empty() ? "" : "; its output: " + words; }
 
 Result not_run(const CaseSpec& spec, Status status, const std::string& reason) {
   Result result = training_result(spec);

@@ -32,7 +32,7 @@ void SafetensorsWriter::write(std::string_view tensor_name, Span<const std::byte
   ZP_CHECK(!finished_ && at != header_.by_name.end() && header_.tensors[*at].name == tensor_name,
            ErrorCode::invalid_argument,
            file_.path() + ": tensor " + shown_name(tensor_name) +
-               (finished_ ? " comes too late" : " is not planned"),
+               (finished_ ? " is written too late" : " is not planned"),
            "the header is written first", "list every tensor in the constructor");
   const SafeTensor& tensor = header_.tensors[*at];
   std::int64_t& written = written_[static_cast<std::size_t>(at - header_.by_name.begin())];

@@ -137,7 +137,7 @@ def check_points(program, library, count):
 def check_start(program, library):
     """Stopped before MPI begins: the others wait in MPI, where the project's time limits do not apply."""
     problems, cases, _, code = run_job(program, library, "1 stopped start", limit=60)
-    if code != 5 or not cases or any("rank 1 has not come through the start of MPI" not in case["reason"]
+    if code != 5 or not cases or any("rank 1 has not completed the start of MPI" not in case["reason"]
                                      and "ranks 0, 1 and 2 have not come" not in case["reason"] for case in cases):
         problems.append(f"exit {code}: {cases[:1]}")
     return problems

@@ -21,7 +21,7 @@ def last_line(log):
     text = Path(log).read_text(encoding="utf-8", errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "ERROR" in line]
-    return (errors or lines or ["nothing was said"])[-1][:200]
+    return (errors or lines or ["no output"])[-1][:200]
 
 
 def installed(venv, packages):

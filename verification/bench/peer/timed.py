@@ -84,7 +84,7 @@ def run_ours(command, environment, folder):
                           check=False)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines()
-        last = said[-1] if said else "nothing was said"
+        last = said[-1] if said else "no output"
         raise Problem(1 if done.returncode == 1 else 3,
                       f"{Path(command[0]).name} ended with {done.returncode}: {last}",
                       "peers are compared with it", "run it by itself: " + " ".join(map(str, command)))

@@ -2,7 +2,7 @@
 """Writes API.md from the docstrings of the package zproof, which has to be importable.
 
 api_page.py            writes verification/interfaces/python/API.md
-api_page.py --check    ends with 1 if it is not what the docstrings say
+api_page.py --check    ends with 1 if it does not match the docstrings
 """
 
 import importlib
@@ -157,7 +157,7 @@ def main():
     text = page()
     if sys.argv[1:]:
         if PAGE.read_text(encoding="utf-8") != text:
-            print("API.md is not what the docstrings say (the page is out of date); run "
+            print("API.md does not match the docstrings (the page is out of date); run "
                   "verification/interfaces/python/api_page.py", file=sys.stderr)
             return 1
         return 0

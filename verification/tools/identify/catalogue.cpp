@@ -122,7 +122,7 @@ void add_deepspeed(std::vector<Dialect>& all) {
               Decay::before_fused, Write::quotient_fused};
   d.adam = f;
   const std::string powers =
-      "After a step that does not follow the last one it takes pow for its running products.";
+      "After a step that does not follow the last one it uses pow for its running products.";
   struct Width {
     const char *name, *build;
     int tail;

@@ -164,7 +164,8 @@ class TensorReader {
     for (const SafeTensor& tensor : reader_.header().tensors) {
       if (used_.contains(tensor.name)) continue;
       refuse(file_, shown_name(tensor.name) + " belongs to no step of this rule",
-             "it would have no effect", "leave it out, or give before.grad and what goes with it");
+             "it would have no effect",
+             "leave it out, or give before.grad and the rest of the state");
     }
   }
 
@@ -180,7 +181,7 @@ void require_size(const std::string& file, const std::string& name, std::size_t 
   refuse(file,
          shown_name(name) + " has " + std::to_string(got) + " elements, its gradient " +
              std::to_string(want),
-         "an update goes element by element", "write them in one shape");
+         "an update is elementwise", "write them in one shape");
 }
 
 constexpr std::string_view gradient = "before.grad";

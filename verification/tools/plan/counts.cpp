@@ -22,7 +22,7 @@ std::vector<Count> zero_paper_counts(const Plan& plan) {
          stage.papers.total(), true,
          "16-bit parameters 2, 16-bit gradients 2, fp32 master 4, two fp32 moments 8",
          stage.stage == 3
-             ? "Units that are gathered while they compute come on top [ZeRO:memory]."
+             ? "Units gathered during their computation are additional [ZeRO:memory]."
              : "No message buffers, and no tree of fp32 nodes [ZeRO:memory], [ZeRO:nodes]."});
   }
   return counts;
@@ -51,7 +51,7 @@ std::vector<Count> megatron_counts(const Plan& plan) {
   const double p = parameters(plan);
   const double d = sharing_ranks(plan);
   const std::string gaps =
-      "Gaps and ends of buckets come on top [Megatron:memory], [Megatron:buckets].";
+      "Gaps and ends of buckets are additional [Megatron:memory], [Megatron:buckets].";
   const std::string five =
       "16-bit parameters 2, 16-bit gradients 2, fp32 gradients 4, master 4, moments 8";
   const std::string four = "16-bit parameters 2, fp32 gradients 4, master 4, moments 8";

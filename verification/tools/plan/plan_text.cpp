@@ -61,9 +61,8 @@ void add_inputs(std::string& out, const Plan& plan) {
                      grouped(plan.num_units), grouped(plan.largest_unit));
   if (!plan.says_cuts && s.grid.tp > 1) {
     out +=
-        "The file does not say where tensor parallelism cuts: every TP rank is planned with the "
-        "whole "
-        "model.\n";
+        "The file does not specify the split dimensions of tensor parallelism: every TP rank is "
+        "planned with the whole model.\n";
   }
 }
 

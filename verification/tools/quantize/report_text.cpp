@@ -93,8 +93,8 @@ std::string tensors_text(const QuantizationConfig& config, const QuantizationAss
   std::string out =
       "\n" +
       paint("1", is_megatron(config)
-                     ? "tensors: rules see the module, without the last part of the name"
-                     : "tensors: rules see the name with _quantizer behind it") +
+                     ? "tensors: rules match the module, without the last part of the name"
+                     : "tensors: rules match the name followed by _quantizer") +
       "\n" + fmt::format("{:<34} {:<22} {}\n", "tensor", "gets", "why");
   for (const TensorQuantization& tensor : made.tensors) {
     out += fmt::format("{:<34} {:<22} {}\n", fitted(tensor.tensor, 34), fitted(gets(tensor), 22),

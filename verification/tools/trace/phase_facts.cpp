@@ -119,7 +119,7 @@ std::vector<std::string> formulas_of(Phase phase, UpdateRule rule, DType param_d
     case Phase::cast:
       if (has_scales(param_dtype)) {
         return {"amax = the largest magnitude of a block's masters, over all ranks",
-                "param_scale = what the recipe makes of amax, or under delayed of its history",
+                "param_scale = the recipe's scale for amax, or under delayed for its history",
                 "param_scale_inv = 1 / param_scale",
                 "param_shard = master * param_scale, rounded, saturating"};
       }

@@ -27,9 +27,8 @@ const char* explanation(Phase phase, const TraceSettings& settings) {
                  : "R11: leaves are added along one binary tree over the micro-batches; "
                    "every rank gets G of its elements.";
     case Phase::unscale:
-      return "R6, R14: g1 = G * inv_scale takes off the loss scale and makes the mean; found_inf "
-             "is an OR "
-             "over all ranks.";
+      return "R6, R14: g1 = G * inv_scale removes the loss scale and computes the mean; found_inf "
+             "is an OR over all ranks.";
     case Phase::norm:
       return "R12: sums of squares of 1024 elements, added over ranks as integers: limb i weighs "
              "2^(32 i - "

@@ -25,10 +25,10 @@ std::unique_ptr<CheckpointReader> newest_checkpoint(
         if (i == 0) throw;
         throw Error(ErrorCode::damaged,
                     std::string(error.what()) +
-                        "; --allow-fallback takes the newest one that is whole, of step " +
+                        "; --allow-fallback uses the newest undamaged one, of step " +
                         std::to_string(steps[i - 1]) + " or before");
       }
-      news("not taken: " + std::string(error.what()));
+      news("not used: " + std::string(error.what()));
     }
   }
   return nullptr;

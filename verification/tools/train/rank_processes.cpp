@@ -75,7 +75,7 @@ int run_rank_processes(const RankProcesses& job, const StopRequest& stop) {
   }
   const int code = hangs ? hung : exit_code_of_job(ends);
   if (code == hung || code == lost)
-    std::fprintf(stderr, "what ranks did last:\n%s",
+    std::fprintf(stderr, "last collectives of the ranks:\n%s",
                  printable_lines(flights_text(notes.flights())).c_str());
   return code;
 }

@@ -205,7 +205,7 @@ def expect_rows():
                 made(lambda f: f.put("master.2.head.wieght", "F32", [1], b"\0\0\0\0"))),
         _expect("a step that the run does not have", "whose steps are 1 to 2",
                 made(lambda f: f.put("master.9.head.weight", "F32", [1], b"\0\0\0\0"))),
-        _expect("numbers of another contract", "says it is of contract '9'",
+        _expect("numbers of another contract", "is of contract '9'",
                 made(lambda f: f.saying(contract_version="9"))),
         _expect("no tensor of the run", "no tensor of a step of this run", lambda i: i.tensors(TensorFile())),
         _expect("no file", "cannot be opened", lambda i: i.at("none")),

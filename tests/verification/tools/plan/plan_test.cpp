@@ -246,7 +246,8 @@ TEST_CASE("the header of a safetensors file is enough") {
   const CliResult result = run_cli("plan " + quoted(file) + " --grid 1x1x2");
   CAPTURE(result.err);
   CHECK(result.exit_code == 0);
-  CHECK(result.out.find("does not say where tensor parallelism cuts") != std::string::npos);
+  CHECK(result.out.find("does not specify the split dimensions of tensor parallelism") !=
+        std::string::npos);
 }
 
 TEST_CASE("frequent errors of new users give one sentence") {

@@ -203,14 +203,13 @@ TEST_CASE(
     const CliResult refused = train(words);
     expect_refusal(refused, damage.says, 7);
     CHECK(refused.err.find("step-00000006") != std::string::npos);
-    CHECK(refused.err.find(
-              "--allow-fallback takes the newest one that is whole, of step 4 or before") !=
+    CHECK(refused.err.find("--allow-fallback uses the newest undamaged one, of step 4 or before") !=
           std::string::npos);
     const CliResult older = train(words + " --allow-fallback");
     CAPTURE(older.err);
     CHECK(older.exit_code == 0);
     CHECK(older.out.find("from step 4: ") != std::string::npos);
-    CHECK(older.err.find("not taken: ") != std::string::npos);
+    CHECK(older.err.find("not used: ") != std::string::npos);
     CHECK(state_of(older) == whole);
   }
 }

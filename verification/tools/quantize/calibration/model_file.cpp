@@ -116,7 +116,7 @@ ModelFile read_model_file(const std::string& path) {
     return model;
   }
   fail(ErrorCode::config, path + " is no model of a workload (" + problem + ")",
-       "calibration runs the model", "name what zeroproof train --dump, or verify --dump, wrote");
+       "calibration runs the model", "name a file of zeroproof train --dump or verify --dump");
 }
 
 }  // namespace zeroproof::verification

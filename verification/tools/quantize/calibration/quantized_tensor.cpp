@@ -159,7 +159,7 @@ bool has_inputs(const std::string& tensor) {
 void check_payload(const TensorSlot& slot, const QuantPayload& payload, bool has_input) {
   ZP_CHECK(payload.recipe == QuantRecipe::none, ErrorCode::config,
            "tensor " + slot.name + " has the recipe " + std::string(name(payload.recipe)),
-           "a recipe makes its scale in every step, and a file has one that stays",
+           "a recipe computes its scale in every step, and a file has a fixed one",
            "give its config a calibration instead");
   ZP_CHECK(payload.axis < static_cast<int>(slot.shape.size()), ErrorCode::config,
            "tensor " + slot.name + " has " + std::to_string(slot.shape.size()) +

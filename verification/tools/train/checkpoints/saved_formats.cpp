@@ -13,11 +13,11 @@ StateFormats saved_formats(const CheckpointReader& checkpoint) try {
   return config.state_formats;
 } catch (const JsonError& error) {
   fail(ErrorCode::damaged,
-       checkpoint.label() + " does not say what formats its state has: " + error.what(),
+       checkpoint.label() + " does not specify the formats of its state: " + error.what(),
        "its codes cannot be decoded without them", "name one that zeroproof train wrote");
 } catch (const Error& error) {
   throw Error(ErrorCode::damaged,
-              checkpoint.label() + " does not say what formats its state has: " + error.what());
+              checkpoint.label() + " does not specify the formats of its state: " + error.what());
 }
 
 }  // namespace

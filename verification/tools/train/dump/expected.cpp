@@ -72,7 +72,7 @@ class Theirs {
     const auto found = reader_.metadata().find("contract_version");
     const std::string ours = std::to_string(contract_version);
     ZP_CHECK(found == reader_.metadata().end() || found->second == ours, ErrorCode::config,
-             reader_.label() + " says it is of contract " +
+             reader_.label() + " is of contract " +
                  (found == reader_.metadata().end() ? "" : shown_name(found->second)) +
                  ", this program of contract " + ours,
              "its bits have another meaning",

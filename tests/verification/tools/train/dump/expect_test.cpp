@@ -351,7 +351,7 @@ TEST_CASE("numbers of another contract are refused, and those without a contract
   REQUIRE(at != std::string::npos);
   bytes[at + ours.size() - 2] = '9';
   const std::string flags = "verify " + setup.flags() + " --expect ";
-  expect_refusal(flags + quoted(setup.folder.write("nine", bytes)), "says it is of contract '9'");
+  expect_refusal(flags + quoted(setup.folder.write("nine", bytes)), "is of contract '9'");
   bytes[at + 1] = 'k';  // kontract_version
   CHECK(run_cli(flags + quoted(setup.folder.write("silent", bytes))).exit_code == 0);
 }
