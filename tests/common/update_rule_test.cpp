@@ -55,7 +55,7 @@ TEST_CASE("update rules: the state each of them keeps, in the order of R6") {
   CHECK(kept_buffers(hyper_of(UpdateRule::lion, false, 0)) == one);
 }
 
-TEST_CASE("update rules: whose decay goes through the gradient") {
+TEST_CASE("update rules: rules with the decay in the gradient") {
   CHECK(traits_of(UpdateRule::adamw).decay == DecayKind::decoupled);
   CHECK(traits_of(UpdateRule::adam).decay == DecayKind::coupled);
   CHECK(traits_of(UpdateRule::sgd).decay == DecayKind::coupled);

@@ -177,7 +177,7 @@ TEST_CASE("groups: a rank that leaves its group, or its work, is named at once")
                    "rank 1 (rank 2 of the world) left without calling barrier #2 (", 2);
 }
 
-TEST_CASE("groups: a rank whose work has ended is named in a group it still holds") {
+TEST_CASE("groups: a rank whose work has ended is named in its groups") {
   ThreadWorld world(5);
   std::vector<std::unique_ptr<Communicator>> groups(5);
   const Outcome outcome = run(world, [&](Communicator& comm) {

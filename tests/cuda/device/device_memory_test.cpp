@@ -167,7 +167,7 @@ TEST_CASE("device: sizes of 0 are allowed and do nothing") {
   CHECK(host == 9);
 }
 
-TEST_CASE("device: negative sizes, and allocations of nothing") {
+TEST_CASE("device: negative sizes, and allocations of size 0") {
   if (!usable()) return;
   const DeviceBytes data(16), other(16);
   const PinnedBytes pinned(16);

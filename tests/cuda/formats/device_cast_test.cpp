@@ -127,7 +127,7 @@ TEST_CASE("device: 8-bit casts saturate and keep NaN and zero signs") {
   }
 }
 
-TEST_CASE("device: stochastic rounding takes the word of the global index") {
+TEST_CASE("device: stochastic rounding uses the word of the global index") {
   if (!usable()) return;
   const RoundingDraw draws[] = {{0, 0, 0},
                                 {0x0123456789ABCDEF, 7, 1},

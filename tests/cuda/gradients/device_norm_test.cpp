@@ -143,7 +143,7 @@ TEST_CASE("device: the p-norm stays within its bound") {
   }
 }
 
-TEST_CASE("device: the p-norm of nothing, of zeros and of values that are not finite") {
+TEST_CASE("device: the p-norm of no elements, of zeros and of values that are not finite") {
   if (!usable()) return;
   std::vector<float> grad;
   const auto is_plus_zero = [&] {

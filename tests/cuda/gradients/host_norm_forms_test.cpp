@@ -125,7 +125,7 @@ TEST_CASE("exact and one: limbs by hand") {
   }
 }
 
-TEST_CASE("finishing the 1-norm rounds once and takes no root") {
+TEST_CASE("finishing the 1-norm rounds once, without a root") {
   NormLimbs limbs;
   limbs.limbs[11] = 1;
   limbs.limbs[12] = 1U << 21;  // 2^53 + 1: a tie, to even

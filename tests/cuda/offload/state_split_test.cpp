@@ -241,7 +241,7 @@ TEST_CASE("state split: tensors are taken in the order of param groups") {
         std::vector<std::int64_t>{77, 3, 0, 3050, 1025, 0, 0});  // 0.4 of 6,204 is passed by 'w'
 }
 
-TEST_CASE("state split: a fraction that is met exactly takes no further tensor") {
+TEST_CASE("state split: a fraction that is met exactly adds no further tensor") {
   const FlatLayout halves({{"a", {1024}}, {"b", {512}}, {"c", {512}}});
   OptimizerSetup setup = setup_of(0.5, OffloadOrder::tensors, 100);
   setup.layout = &halves;

@@ -58,7 +58,7 @@ TEST_CASE("memory at rest: as given by the stage, element by element") {
   }
 }
 
-TEST_CASE("nodes of a step: the stack of R11, a leaf that is added immediately takes no memory") {
+TEST_CASE("nodes of a step: the stack of R11, a leaf that is added immediately needs no memory") {
   const std::int64_t all = odd_layout().padded_numel();
   struct Case {
     std::int64_t micro_batches;
@@ -125,7 +125,7 @@ TEST_CASE("nodes of a rank that is alone: the last gradient is added in place") 
   }
 }
 
-TEST_CASE("message buffers: nothing alone, one bucket's worth otherwise") {
+TEST_CASE("message buffers: none for a single rank, otherwise one bucket") {
   OptimizerSetup setup;
   setup.windows = Windows::off;
   setup.micro_batches = 4;

@@ -56,7 +56,7 @@ TEST_CASE("command line: hints are near names or omitted") {
   CHECK(key.err.find("did you mean") == std::string::npos);
 }
 
-TEST_CASE("list: reports patterns that match nothing, as verify does") {
+TEST_CASE("list: reports patterns without a match, as verify does") {
   for (const char* command : {"list nope", "verify nope"}) {
     CAPTURE(command);
     expect_refusal(run_cli(command), "no case matches 'nope'", 4);

@@ -37,8 +37,8 @@ TEST_CASE("byte_gpt layered: units are the layers, with boundaries at tensor sta
 }
 
 TEST_CASE(
-    "byte_gpt layered: the gradient of the whole model, in every dtype, on memory that comes and "
-    "goes") {
+    "byte_gpt layered: the gradient of the whole model, in every dtype, on memory that is "
+    "allocated and freed") {
   for (const DType param_dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     for (const DType grad_dtype : {DType::fp32, DType::bf16, DType::fp16}) {
       // Both kinds of blocks, each in some of the nine pairs.

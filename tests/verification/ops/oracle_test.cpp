@@ -217,7 +217,7 @@ TEST_CASE("norms by hand") {
   CHECK(oracle_count_nonfinite(y, 5) == 3);
 }
 
-TEST_CASE("update rules by hand: powers of two and small integers, every flag seen") {
+TEST_CASE("update rules by hand: powers of two and small integers, every flag tested") {
   oracle_scalars s{};
   s.beta1 = s.beta2 = s.one_minus_beta1 = s.one_minus_beta2 = 0.5F;
   s.sqrt_bias_correction2 = 2, s.step_size = 8, s.eps = 1, s.lr_weight_decay = 0.25F,

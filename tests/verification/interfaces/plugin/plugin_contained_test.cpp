@@ -156,8 +156,7 @@ TEST_CASE("plug-in: a second reply to the last call of a case is found") {
   CHECK_THROWS_AS(plugin->settle(), CandidateFailure);
 }
 
-TEST_CASE(
-    "a call of a process that is there: how long it takes, most of it waiting for late writes") {
+TEST_CASE("plug-in process: the duration of a call, mostly the wait for late writes") {
   const std::shared_ptr<Plugin> plugin = library("honest_only");
   std::vector<float> grad(1000, 1.0F);
   const PluginCall call = {"clip_value",
@@ -174,7 +173,7 @@ TEST_CASE(
   MESSAGE("per call: " << 1e3 * each << " ms");
 }
 
-TEST_CASE("a process made for a call: how long it takes") {
+TEST_CASE("plug-in process: the duration of a call that starts it") {
   std::vector<double> seconds;
   for (int i = 0; i < 15; ++i) {
     std::vector<float> grad(1000, 1.0F);

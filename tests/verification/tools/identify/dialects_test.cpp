@@ -76,7 +76,7 @@ TEST_CASE("the dialect of the contract has the bits of the reference") {
   CHECK(compared == 78);
 }
 
-TEST_CASE("torch.sqrt as MKL takes it on AMD, over every mantissa") {
+TEST_CASE("torch.sqrt as MKL computes it on AMD, over every mantissa") {
   // Recorded once from torch.sqrt of PyTorch 2.15.0: where it differs from the correctly rounded
   // root, and a digest of all.
   std::vector<float> roots;

@@ -163,7 +163,7 @@ TEST_CASE(
   CHECK(nlohmann::json::parse(plan_json(plan)).at("settings").at("space") == "device");
 }
 
-TEST_CASE("the cost model says where it counts messages, and counts long units as buckets") {
+TEST_CASE("cost model: reports where messages dominate, and counts long units as buckets") {
   PlanSettings settings = settings_for("8x1x1");
   const Plan small = make_plan(load_model("byte_gpt"), settings);
   const std::string text = plan_text(small, {}, false);

@@ -214,8 +214,8 @@ TEST_CASE("nodes on a stack: the reference's maximal nodes, and one more while a
 }
 
 TEST_CASE(
-    "every micro-batch is computed once by every CP rank, in any order, by as many data ranks as "
-    "there are") {
+    "micro-batches: each is computed once by every CP rank, for any order and number of data "
+    "ranks") {
   for (const MicroBatchOrder order :
        {MicroBatchOrder::by_stage, MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
     for (int stage = 0; stage <= 3; ++stage) {

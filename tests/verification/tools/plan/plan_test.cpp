@@ -67,8 +67,8 @@ bool well_formed(const std::string& xml) {
 }  // namespace
 
 TEST_CASE(
-    "a description: repeated neighbours go layer by layer, and cuts make the tensors of a TP "
-    "rank") {
+    "model description: repeated neighbours are ordered by layer, and splits give the tensors of a "
+    "TP rank") {
   const PlannedModel model = parse_model_toml(two_layers, "model.toml");
   std::vector<std::string> names;
   for (const PlannedTensor& tensor : model.tensors) names.push_back(tensor.spec.name);

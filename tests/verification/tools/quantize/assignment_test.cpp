@@ -131,7 +131,7 @@ TEST_CASE("shadowed rules are reported with the rules before them") {
       2, "move it behind quant_cfg[1]");
 }
 
-TEST_CASE("patterns that match nothing, with the nearest one that does") {
+TEST_CASE("patterns without a match are refused with the nearest one that has one") {
   refused(configs + matcher("x", "*.mlp.upp", "a"), 5, "did you mean '*.mlp.up'?");
   refused(configs + matcher("x", "mlp.up", "a"), 5, "did you mean '*mlp.up'?");
   refused(configs + matcher("x", "layers.0", "a"), 5, "did you mean 'layers.0*'?");
@@ -146,7 +146,7 @@ TEST_CASE("patterns that match nothing, with the nearest one that does") {
           "turns on 'embed.weight' (no entry before it");
 }
 
-TEST_CASE("a disabled matcher takes no part, but its config must be there") {
+TEST_CASE("a disabled matcher has no effect, but its config must exist") {
   CHECK_NOTHROW(
       assigned(configs + matcher("x", "nothing", "a", "") + matcher("y2", "*", "b"), layers(1)));
   refused(configs + matcher("x", "*", "c", ", enabled: false"), 5,
@@ -195,7 +195,7 @@ TEST_CASE("traps of whole files") {
         std::string::npos);
 }
 
-TEST_CASE("layers are counted as the path says") {
+TEST_CASE("layers: numbers are those of the path") {
   CHECK(layer_number("decoder.layers.12.mlp") == 12);
   CHECK(layer_number("layers.x.layers.3.y") == 3);
   CHECK_FALSE(layer_number("layers.").has_value());

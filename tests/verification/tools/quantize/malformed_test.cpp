@@ -52,7 +52,7 @@ CliResult run_on(const TemporaryFolder& folder, const std::string& text,
 
 }  // namespace
 
-TEST_CASE("every malformed file is one sentence with its line") {
+TEST_CASE("malformed file: the error is one sentence with the line") {
   const TemporaryFolder folder;
   const std::vector<Malformed> all = all_malformed();
   CHECK(all.size() >= 100);

@@ -99,7 +99,7 @@ TEST_CASE("deep, wide, long and multiplied texts are refused in a moment") {
   CHECK(took.count() < 20);  // also on a busy machine
 }
 
-TEST_CASE("values have the type that every reader gives them") {
+TEST_CASE("values have the same type in every version of YAML") {
   const std::string file = "f.yaml";
   const YamlNode root = parsed(
       "yes: true\nint: -12\nreal: 1.5e-3\nword: e4m3\nquoted: \"true\"\nno: no\nhex: 0x10\noctal: "

@@ -69,9 +69,7 @@ TEST_CASE("trace JSON: no differences, for every stage, number of ranks, rule an
   }
 }
 
-TEST_CASE(
-    "a trace of 8-bit parameters has every master's way through amax, scale and code to what is "
-    "read") {
+TEST_CASE("trace: 8-bit parameters show each master's amax, scale, code and decoded value") {
   for (const ScaleRecipe recipe :
        {ScaleRecipe::current, ScaleRecipe::delayed, ScaleRecipe::blockwise, ScaleRecipe::mxfp8}) {
     TraceSettings settings = settings_of_case(2, 2);
@@ -252,8 +250,7 @@ TEST_CASE(
   CHECK(found.at(1).at("got") != found.at(1).at("want"));
 }
 
-TEST_CASE(
-    "the text of a trace with a fault names the first difference, or says that there is none") {
+TEST_CASE("trace: with a fault the text names the first difference, or that there is none") {
   StepTrace trace = trace_step(settings_of_case(1, 2));
   trace.settings.fault = "invented";
   const std::string none = trace_text(trace, false);

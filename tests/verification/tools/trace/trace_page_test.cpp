@@ -80,7 +80,8 @@ std::vector<TraceSettings> settings_of_pages() {
 
 }  // namespace
 
-TEST_CASE("the page holds the values of --json, at most 300,000 bytes, and makes no requests") {
+TEST_CASE(
+    "trace page: contains the values of --json in at most 300,000 bytes, and makes no requests") {
   for (const TraceSettings& settings : settings_of_pages()) {
     CAPTURE(settings.stage);
     const StepTrace trace = trace_step(settings);
@@ -136,8 +137,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "what a unit's visits, chunks and memory are is on the page, and what a fault makes "
-    "different") {
+    "trace page: contains visits, chunks and memory of units, and the differences of a fault") {
   const auto kinds = [](const Values& events) {
     std::set<std::string> all;
     for (const Values& event : events) all.insert(event.at("kind").get<std::string>());

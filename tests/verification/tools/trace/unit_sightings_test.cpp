@@ -96,7 +96,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("a gather is of the unit whose elements its rank sends") {
+TEST_CASE("unit sightings: a gather belongs to the unit whose elements its rank sends") {
   for_settings([](const StepTrace& trace) {
     if (trace.settings.world_size == 1) return;  // it sends nothing
     for (int rank = 0; rank < trace.settings.world_size; ++rank) {
@@ -136,7 +136,7 @@ TEST_CASE("units that are there together, kept, or released late differ in their
 }
 
 TEST_CASE(
-    "a single rank sends nothing: its ledger shows when a unit comes, goes, or has not come") {
+    "unit sightings: on a single rank the ledger shows allocated, released and missing units") {
   const auto seen = [](const Sightings& mine) {
     return text_of(seen_visits({mine}, three_units).front());
   };
@@ -160,7 +160,7 @@ TEST_CASE("an all_gather that no visit of a unit follows is not one of parameter
   CHECK(text_of(seen_visits({without_visits, without_visits}, three_units).back()).empty());
 }
 
-TEST_CASE("bytes that no units make up are a defect") {
+TEST_CASE("unit sightings: bytes that are no sum of units are an error") {
   CHECK_THROWS_AS(seen_visits({{{Kind::begin, 0}, {Kind::end, 20}}}, three_units), Error);
   const Sightings too_much = {
       {Kind::begin, 0}, {Kind::all_gather, 30}, visit(Event::forward, 1, 30)};

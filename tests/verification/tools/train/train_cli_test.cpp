@@ -313,8 +313,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "train --fault: production with a fault in it trains on, and its losses and its state are its "
-    "own") {
+    "train --fault: a planted fault does not stop the training, and changes losses and state") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string words = std::string(tiny) + "--world threads:4 --stage 0 --steps 5 ";
   const auto log_of = [&](const std::string& more) {

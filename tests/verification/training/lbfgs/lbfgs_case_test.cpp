@@ -30,7 +30,7 @@ std::string refusal(const std::string& pattern) {
 
 }  // namespace
 
-TEST_CASE("L-BFGS cases: every one passes, and takes the branches it is for") {
+TEST_CASE("L-BFGS cases: every one passes, and executes the branches of its recipe") {
   const std::vector<LbfgsCaseSpec> cases = lbfgs_cases("lbfgs/*");
   std::set<std::string> worlds;
   std::set<std::string> ends;

@@ -219,7 +219,7 @@ TEST_CASE("bad checkpoints: a checkpoint without a description of its training i
   }
 }
 
-TEST_CASE("bad checkpoints: a state in a file is taken whole, or not at all") {
+TEST_CASE("bad checkpoints: a state in a file is imported completely, or not at all") {
   const Saved saved;
   const auto made = [&](const std::string& recipe, const std::string& name, int steps) {
     REQUIRE(run_cli(train("--recipe " + recipe + " --world self --steps " + std::to_string(steps),

@@ -90,9 +90,7 @@ TEST_CASE("bad scales: saved scales are accepted, from every step, with every re
   }
 }
 
-TEST_CASE(
-    "bad scales: before their first step dequantised masters need not be those that made the "
-    "scales") {
+TEST_CASE("bad scales: before their first step dequantised masters need not match the scales") {
   // Scales belong to the previous values; the largest value of a block, rounded, can double its
   // scale.
   const ScaledRun run("fp8-blockwise --dtype e5m2",

@@ -86,8 +86,7 @@ float scale_of(const std::vector<float>& values, std::size_t i, float largest) {
 
 }  // namespace
 
-TEST_CASE(
-    "codes in files: an exported state is imported with all its bits, and trains on any grid") {
+TEST_CASE("codes in files: an exported state is imported bit for bit, and continues on any grid") {
   const Exported state;
   for (const std::string& tensor : tensors) {
     CAPTURE(tensor);
@@ -172,8 +171,7 @@ TEST_CASE("codes in files: values alone are stored by the largest of their block
 }
 
 TEST_CASE(
-    "codes in files: a training that keeps fp32 takes the values, and gives values to one that "
-    "does not") {
+    "codes in files: fp32 state is imported from values, and exported as values for coded state") {
   const Exported state;
   const Exported plain(training);
   Exported::run("checkpoint import " + state.file("state") + " --like " + plain.file("runs") +

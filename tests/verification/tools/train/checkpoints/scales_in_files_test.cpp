@@ -29,8 +29,7 @@ std::vector<float> decoded(const std::string& dump, const std::string& buffer,
 }  // namespace
 
 TEST_CASE(
-    "scales in files: a state that was exported and imported trains on as it would have, and is "
-    "dumped") {
+    "scales in files: an exported and imported state continues with the same bits, and is dumped") {
   for (const char* recipe : {"fp8-delayed", "fp8-mxfp8"}) {
     CAPTURE(recipe);
     const bool delayed = std::string(recipe) == "fp8-delayed";
@@ -110,7 +109,7 @@ TEST_CASE(
   CHECK(dump.find("exp_avg_sq_scale.4.head.weight") != nullptr);
 }
 
-TEST_CASE("scales in files: a training in bf16 takes none, and one in 8 bits needs its own") {
+TEST_CASE("scales in files: a training in bf16 has none, and one in 8 bits needs its own") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const auto file = [&](const char* name) { return quoted(folder.file(name)); };
   const auto saved = [&](const char* name, const std::string& words) {

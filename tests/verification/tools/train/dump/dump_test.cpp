@@ -171,7 +171,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("verify --dump reports the file and how it was made") {
+TEST_CASE("verify --dump: reports the file and its origin") {
   const TemporaryFolder folder;
   const CliResult run = run_cli(std::string(tiny) + "--recipe adamw --dtype bf16 --dump " +
                                 quoted(folder.file("d")) + " --dump-steps 3,1,3");
