@@ -117,7 +117,7 @@ class OpJudge {
       result_.status = Status::mistrusted;
       result_.reason = "results have other bits, and all of them are beyond the bound's conditions";
     } else if (spec_.fill != Fill::zero &&
-               8 * telling_ < elements_) {  // the fill zero is a control: zeros must stay zeros
+               8 * informative_ < elements_) {  // the fill zero is a control: zeros must stay zeros
       result_.status = Status::mistrusted;
       result_.reason = "fewer than one result in eight is a number other than zero";
     } else if (left_out_ > 0) {
@@ -158,13 +158,13 @@ class OpJudge {
       weigh_call(differing_before, pristine, candidate);
       return;
     }
-    std::int64_t best_telling = 0;
+    std::int64_t most_informative = 0;
     for (const std::size_t k : outputs_in_flow(*spec_.op)) {
       compare_output(k, pristine, reference, candidate);
-      best_telling = std::max(best_telling, telling_elements(k, reference));
+      most_informative = std::max(most_informative, informative_elements(k, reference));
     }
     weigh_call(differing_before, pristine, candidate);
-    telling_ += best_telling;
+    informative_ += most_informative;
     elements_ += pristine.numel() > 0 ? units(pristine) : 0;
   }
 
@@ -178,7 +178,7 @@ class OpJudge {
   void compare_bounded(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
     const double ratio = spec_.op->contract_ratio(candidate);
     ++elements_;
-    telling_ += ratio > 0 ? 8 : 0;
+    informative_ += ratio > 0 ? 8 : 0;
     result_.worst_ratio = std::max(result_.worst_ratio, ratio);
     judge_.count({1, 0, {}, -1}, DType::fp64, {});
     if (ratio <= 1) return;
@@ -246,20 +246,20 @@ class OpJudge {
   static std::int64_t units(const OpCall& call) { return std::max<std::int64_t>(1, call.numel()); }
 
   /// Results with a word that is neither zero nor NaN, scaled to units(): all zeros prove little.
-  std::int64_t telling_elements(std::size_t k, const OpCall& reference) const {
+  std::int64_t informative_elements(std::size_t k, const OpCall& reference) const {
     const Operand& operand = spec_.op->operands[k];
     const TensorView view = reference.view(k);
     const std::int64_t width = operand.per_element > 0 ? operand.per_element : view.numel;
-    std::int64_t telling = 0;
+    std::int64_t informative = 0;
     for (std::int64_t i = 0; width > 0 && i + width <= view.numel; i += width) {
-      bool tells = false;
-      for (std::int64_t j = i; j < i + width && !tells; ++j) {
+      bool found = false;
+      for (std::int64_t j = i; j < i + width && !found; ++j) {
         const std::uint64_t bits = element_bits(view, j);
-        tells = bits != 0 && !is_nan_bits(view.dtype, bits);
+        found = bits != 0 && !is_nan_bits(view.dtype, bits);
       }
-      telling += tells ? 1 : 0;
+      informative += found ? 1 : 0;
     }
-    return operand.per_element > 0 ? telling : telling * units(reference);
+    return operand.per_element > 0 ? informative : informative * units(reference);
   }
 
   OpCaseSpec spec_;
@@ -275,7 +275,7 @@ class OpJudge {
   bool over_ = false;
   std::int64_t left_out_ = 0, judged_calls_ = 0;
   std::string why_left_out_;
-  std::int64_t telling_ = 0, elements_ = 0;
+  std::int64_t informative_ = 0, elements_ = 0;
 };
 
 /// One point of a sweep, for the candidates that take its seed. False if the reference fails.

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kept_calls = 4;
 
 /// Neither zero nor infinite nor NaN; of an integer: not zero.
-bool is_telling(const TensorView& view, std::int64_t i) {
+bool is_informative(const TensorView& view, std::int64_t i) {
   const std::uint64_t bits = element_bits(view, i);
   if (view.dtype == DType::u32 || view.dtype == DType::u64) return bits != 0;
   const std::uint64_t magnitude = bits & ~(1ULL << (8 * num_bytes(view.dtype) - 1));
@@ -21,10 +21,10 @@ bool is_telling(const TensorView& view, std::int64_t i) {
   return !is_nan_bits(view.dtype, magnitude + 1);  // the neighbour of infinity is NaN
 }
 
-std::int64_t telling_in(const TensorView& view) {
-  std::int64_t telling = 0;
-  for (std::int64_t i = 0; i < view.numel; ++i) telling += is_telling(view, i) ? 1 : 0;
-  return telling;
+std::int64_t informative_in(const TensorView& view) {
+  std::int64_t informative = 0;
+  for (std::int64_t i = 0; i < view.numel; ++i) informative += is_informative(view, i) ? 1 : 0;
+  return informative;
 }
 
 bool same_bytes(const TensorView& a, const TensorView& b) {
@@ -103,7 +103,7 @@ bool Repetition::repeats(const Kept& before, const std::vector<std::size_t>& out
   const auto common = [&](const Bytes& then, const TensorView& now) {
     return std::min(static_cast<std::int64_t>(then.size()) / num_bytes(now.dtype), now.numel);
   };
-  std::int64_t telling = 0, elements = 0, wrong = 0;
+  std::int64_t informative = 0, elements = 0, wrong = 0;
   bool as_wanted = true, as_got = true;
   for (const std::size_t k : outputs) {
     const TensorView now = candidate.view(k);
@@ -112,11 +112,11 @@ bool Repetition::repeats(const Kept& before, const std::vector<std::size_t>& out
     as_wanted = as_wanted && same_bytes(here, as_view(before.wanted[k], now.dtype, n));
     as_got = as_got && same_bytes(here, as_view(before.got[k], now.dtype, n));
     if (!as_wanted && !as_got) return false;
-    telling += telling_in(here);
+    informative += informative_in(here);
     elements += n;
     wrong += unequal(here, front(reference.view(k), n));
   }
-  if (telling < enough || 2 * wrong < elements) return false;
+  if (informative < enough || 2 * wrong < elements) return false;
   for (std::size_t k = 0; k < op_->operands.size(); ++k) {
     if (op_->operands[k].access == Access::out) continue;
     const TensorView now = pristine.view(k);
@@ -142,17 +142,17 @@ void Repetition::keep(const OpCall& pristine, const OpCall& reference, const OpC
 std::string Repetition::look(const OpCall& pristine, const OpCall& reference,
                              const OpCall& candidate) {
   const std::vector<std::size_t> outputs = written(pristine, candidate);
-  std::int64_t telling = 0, elements = 0, wrong = 0;
+  std::int64_t informative = 0, elements = 0, wrong = 0;
   for (const std::size_t k : outputs) {
     const TensorView view = candidate.view(k);
-    telling += telling_in(view);
+    informative += informative_in(view);
     elements += view.numel;
     wrong += unequal(view, reference.view(k));
   }
   const Summary now = summary(outputs, pristine, reference, candidate);
   const SecondTime second = against_first_seed(now, pristine.shape());
   const std::string call = " (" + shape_text(*op_, pristine.shape()) + ")";
-  if (telling >= enough && second == SecondTime::repeated) {
+  if (informative >= enough && second == SecondTime::repeated) {
     return "the results repeat, bit for bit, those of the same call for other inputs: they were "
            "not computed "
            "from "
@@ -161,7 +161,7 @@ std::string Repetition::look(const OpCall& pristine, const OpCall& reference,
   }
   if (elements > 0 && elements < enough && second != SecondTime::tells_nothing) {
     ++short_calls_;
-    short_repeated_ += second == SecondTime::repeated && telling == elements ? 1 : 0;
+    short_repeated_ += second == SecondTime::repeated && informative == elements ? 1 : 0;
   }
   const bool recurs =
       pristine.shape().fill == Fill::patterns;  // results may be there too, in a wrong place

@@ -55,7 +55,7 @@ std::int64_t mapped_file_bytes() {
 }
 
 /// Bytes of that file allocated on the disk: mapped pages without blocks could end in a signal.
-std::int64_t file_room() {
+std::int64_t allocated_bytes() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code none;
     const std::string to = std::filesystem::read_symlink(entry.path(), none).string();
@@ -107,11 +107,11 @@ TEST_CASE(
       std::int64_t pages = 0;
       for (const FlatRange& range : split.grad_pages(grad_page_numel())) pages += 4 * range.numel();
       {
-        OffloadedGradBuffer home(setup.offload, split, ledger);
-        CHECK(file_room() >= home.file_bytes());
-        CountedBuffer sum = home.buffer();
-        CHECK(home.host_bytes() == (place == OffloadPlace::host ? pages : 0));
-        CHECK(home.file_bytes() == (place == OffloadPlace::file ? pages : 0));
+        OffloadedGradBuffer buffer(setup.offload, split, ledger);
+        CHECK(allocated_bytes() >= buffer.file_bytes());
+        CountedBuffer sum = buffer.buffer();
+        CHECK(buffer.host_bytes() == (place == OffloadPlace::host ? pages : 0));
+        CHECK(buffer.file_bytes() == (place == OffloadPlace::file ? pages : 0));
         CHECK(ledger.use().total_now == 4 * split.numel() - pages);
         CHECK(ledger.use().total_peak == 4 * split.numel() - pages);
         CHECK((mapped_file_bytes() >= pages) == (place == OffloadPlace::file));
@@ -140,32 +140,32 @@ TEST_CASE(
   const OptimizerSetup setup = setup_of(0.6, OffloadPlace::file, OffloadOrder::tensors);
   const StateSplit split = split_of(setup);
   MemoryLedger ledger;
-  OffloadedGradBuffer home(setup.offload, split, ledger);
-  CountedBuffer sum = home.buffer();
+  OffloadedGradBuffer buffer(setup.offload, split, ledger);
+  CountedBuffer sum = buffer.buffer();
   const Span<float> values = sum->as<float>();
   std::ranges::fill(values, 1.0F);
   const std::vector<FlatRange> pages = split.grad_pages(grad_page_numel());
   for (const int threads : {1, 3}) {
     const Exec exec{threads};
-    home.seal(exec);
+    buffer.seal(exec);
     for (const FlatRange& range : pages) {
       for (std::int64_t i = range.begin; i < range.end; i += range.numel() / 7) {
         float& value = values[static_cast<std::size_t>(i)];
-        home.check(exec);
+        buffer.check(exec);
         value = 1.0000001F;
         expect_error(
-            ErrorCode::damaged, [&] { home.check(exec); }, "the gradients offloaded to '");
-        home.unseal();
-        home.check(exec);
-        home.seal(exec);
-        home.check(exec);
+            ErrorCode::damaged, [&] { buffer.check(exec); }, "the gradients offloaded to '");
+        buffer.unseal();
+        buffer.check(exec);
+        buffer.seal(exec);
+        buffer.check(exec);
         value = 1.0F;
-        home.seal(exec);
+        buffer.seal(exec);
       }
     }
     std::ranges::fill(values.subspan(static_cast<std::size_t>(pages.back().end)),
                       2.0F);  // it is in memory
-    home.check(exec);
+    buffer.check(exec);
   }
 }
 

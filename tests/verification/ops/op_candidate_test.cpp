@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "common/base/error.hpp"
-#include "tests/support/stranger.hpp"
+#include "tests/support/user_candidate.hpp"
 #include "verification/interfaces/files/dialect_call.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/operations/update_settings.hpp"
@@ -18,12 +18,12 @@ using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
 /// A foreign clip_value, the candidate's only operation.
-class Guest final : public OpCandidate {
+class ClipCandidate final : public OpCandidate {
  public:
-  explicit Guest(OpFunction run, std::string why_not = "")
+  explicit ClipCandidate(OpFunction run, std::string why_not = "")
       : run_(std::move(run)), why_not_(std::move(why_not)) {}
-  std::string id() const override { return "guest/one"; }
-  std::string side() const override { return "guest one"; }
+  std::string id() const override { return "user/one"; }
+  std::string side() const override { return "user one"; }
   Implementation kind() const override { return Implementation::host; }
   bool has(const Op& op) const override { return op.name == "clip_value"; }
   std::string obstacle(const Op&) const override { return why_not_; }
@@ -34,43 +34,43 @@ class Guest final : public OpCandidate {
   std::string why_not_;
 };
 
-Result judged(const Guest& guest) {
-  return run_op_cases(op_cases("op/clip_value/guest/one/fill:ties", {&guest}), {}).front();
+Result judged(const ClipCandidate& candidate) {
+  return run_op_cases(op_cases("op/clip_value/user/one/fill:ties", {&candidate}), {}).front();
 }
 
 }  // namespace
 
 TEST_CASE("op candidates: an added candidate has separate ids") {
-  const Guest guest(find_op("clip_value")->host);
-  std::vector<std::string> guests;
-  for (const OpCaseSpec& spec : op_cases("op/*", {&guest})) {
-    if (spec.candidate == &guest) guests.push_back(spec.id());
+  const ClipCandidate candidate(find_op("clip_value")->host);
+  std::vector<std::string> ids;
+  for (const OpCaseSpec& spec : op_cases("op/*", {&candidate})) {
+    if (spec.candidate == &candidate) ids.push_back(spec.id());
   }
-  CHECK(guests.size() == find_op("clip_value")->fills.size());
-  CHECK(guests.front() == "op/clip_value/guest/one/fill:exact-sum");
-  CHECK_THROWS_AS(op_cases("op/clip/guest/one/fill:ties", {&guest}),
+  CHECK(ids.size() == find_op("clip_value")->fills.size());
+  CHECK(ids.front() == "op/clip_value/user/one/fill:exact-sum");
+  CHECK_THROWS_AS(op_cases("op/clip/user/one/fill:ties", {&candidate}),
                   Error);  // it does not have this operation
-  CHECK_THROWS_AS(op_cases("op/clip_value/guest/two/fill:ties", {&guest}),
+  CHECK_THROWS_AS(op_cases("op/clip_value/user/two/fill:ties", {&candidate}),
                   Error);  // no candidate has that name
-  CHECK_THROWS_AS(op_cases("op/clip_value/guest/one/fill:ties"), Error);  // no candidate was passed
+  CHECK_THROWS_AS(op_cases("op/clip_value/user/one/fill:ties"), Error);  // no candidate was passed
 }
 
 TEST_CASE("op candidates: an added candidate is judged like any other") {
-  const Guest right(find_op("clip_value")->host);
+  const ClipCandidate right(find_op("clip_value")->host);
   const Result passed = judged(right);
   CHECK(passed.status == Status::pass);
-  CHECK(passed.side == "guest one");
+  CHECK(passed.side == "user one");
   CHECK(passed.compared > 0);
-  const Guest wrong([](OpCall&) {});
+  const ClipCandidate wrong([](OpCall&) {});
   CHECK(judged(wrong).status == Status::fail);
-  const Guest absent(find_op("clip_value")->host, "it is out");
+  const ClipCandidate absent(find_op("clip_value")->host, "it is out");
   const Result skipped = judged(absent);
   CHECK(skipped.status == Status::skipped);
   CHECK(skipped.reason == "it is out");
 }
 
 TEST_CASE("op candidates: a CandidateFailure names the call") {
-  const Guest dies([](OpCall&) { throw CandidateFailure(Status::crashed, "it died"); });
+  const ClipCandidate dies([](OpCall&) { throw CandidateFailure(Status::crashed, "it died"); });
   const Result result = judged(dies);
   CHECK(result.status == Status::crashed);
   CHECK(result.reason.rfind("it died (numel 0, offset 0, ", 0) == 0);
@@ -84,11 +84,11 @@ TEST_CASE("op candidates: run before the reference computes the call") {
     CHECK(calls == ++references);
     find_op("clip_value")->reference(call);
   };
-  const Guest guest([&](OpCall& call) {
+  const ClipCandidate candidate([&](OpCall& call) {
     ++calls;
     find_op("clip_value")->host(call);
   });
-  CHECK(run_op_cases({{&op, &guest, Fill::ties}}, {}).front().status == Status::pass);
+  CHECK(run_op_cases({{&op, &candidate, Fill::ties}}, {}).front().status == Status::pass);
   CHECK(calls > 0);
   CHECK(calls == references);
 }
@@ -119,11 +119,10 @@ OpFunction decay_first(const std::function<std::int64_t(std::int64_t numel)>& un
 }
 
 Result update_of(const OpFunction& run, bool any_order, const std::string& fill = "training") {
-  const Stranger stranger("adamw_update", run);
+  const UserCandidate user("adamw_update", run);
   OpRunOptions options;
   options.any_order = any_order;
-  return run_op_cases(op_cases("op/adamw_update/guest/one/fill:" + fill, {&stranger}), options)
-      .front();
+  return run_op_cases(op_cases("op/adamw_update/user/one/fill:" + fill, {&user}), options).front();
 }
 
 }  // namespace
@@ -189,12 +188,12 @@ TEST_CASE("foreign update: can be compared with the bits of another library") {
   const std::shared_ptr<const OpExpectation> torch = dialect_expectation("torch-cpu-single");
   const Dialect& dialect = dialect_named("torch-cpu-single");
   const auto judged_by_torch = [&](const OpFunction& run, const std::string& pattern) {
-    const Stranger stranger("adamw_update", run);
+    const UserCandidate user("adamw_update", run);
     OpRunOptions options;
     options.expectation = torch.get();
-    return run_op_cases(op_cases(pattern, {&stranger}), options).front();
+    return run_op_cases(op_cases(pattern, {&user}), options).front();
   };
-  const std::string training = "op/adamw_update/guest/one/fill:training";
+  const std::string training = "op/adamw_update/user/one/fill:training";
   const Result theirs = judged_by_torch(
       [&](OpCall& call) { compute_dialect(dialect, *find_op("adamw_update"), call); }, training);
   CHECK(theirs.status == Status::pass);
@@ -205,9 +204,9 @@ TEST_CASE("foreign update: can be compared with the bits of another library") {
   CHECK(ours.reason.find("differs from torch-cpu-single") != std::string::npos);
   OpRunOptions options;
   options.expectation = torch.get();
-  const Guest clips(find_op("clip_value")->host);
+  const ClipCandidate clips(find_op("clip_value")->host);
   const Result other =
-      run_op_cases(op_cases("op/clip_value/guest/one/fill:ties", {&clips}), options).front();
+      run_op_cases(op_cases("op/clip_value/user/one/fill:ties", {&clips}), options).front();
   CHECK(other.status == Status::skipped);
   CHECK(other.reason == "torch-cpu-single computes something else");
   CHECK_THROWS_AS(dialect_expectation("torch-cpu-singel"), Error);
@@ -218,10 +217,10 @@ namespace {
 /// A foreign operation by name: the reference's result, then edited.
 Result of_stranger(const std::string& op, const std::string& fill, bool any_order,
                    const OpFunction& run) {
-  const Stranger other(op, run);
+  const UserCandidate other(op, run);
   OpRunOptions options;
   options.any_order = any_order;
-  return run_op_cases(op_cases("op/" + op + "/guest/one/fill:" + fill, {&other}), options).front();
+  return run_op_cases(op_cases("op/" + op + "/user/one/fill:" + fill, {&other}), options).front();
 }
 
 float setting_of(const OpCall& call, const std::string& op, std::size_t k) {

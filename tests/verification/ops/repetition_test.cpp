@@ -19,8 +19,8 @@ using namespace zeroproof::verification;
 class Suspect final : public OpCandidate {
  public:
   explicit Suspect(OpFunction run) : run_(std::move(run)) {}
-  std::string id() const override { return "guest/one"; }
-  std::string side() const override { return "guest one"; }
+  std::string id() const override { return "user/one"; }
+  std::string side() const override { return "user one"; }
   Implementation kind() const override { return Implementation::host; }
   bool has(const Op&) const override { return true; }
   std::string obstacle(const Op&) const override { return ""; }

@@ -29,7 +29,7 @@ namespace zeroproof::verification {
 namespace {
 
 template <class Message>
-void tell(const Message& message) {
+void send_to_parent(const Message& message) {
   if (::send(plugin_socket, &message, sizeof(message), MSG_NOSIGNAL) != sizeof(message)) {
     ::_exit(plugin_connection_lost);
   }
@@ -173,7 +173,7 @@ int plugin_worker(int argc, char** argv) {
   forbid_processes();  // not earlier: a driver may have to start one
   const bool ready = argc == 3 || device != nullptr;
   const zeroproof_plugin* plugin = ready ? load_library(argv[2], hello) : nullptr;
-  tell(hello);
+  send_to_parent(hello);
   if (plugin == nullptr) ::_exit(0);  // skips the library's exit handlers
   Shared shared;
   PluginRequest request;
@@ -181,7 +181,7 @@ int plugin_worker(int argc, char** argv) {
     const ssize_t length = ::recv(plugin_socket, &request, sizeof(request), 0);
     if (length == 0) ::_exit(0);
     if (length != sizeof(request)) ::_exit(plugin_connection_lost);
-    tell(answer(*plugin, request, shared, device.get()));
+    send_to_parent(answer(*plugin, request, shared, device.get()));
   }
 }
 

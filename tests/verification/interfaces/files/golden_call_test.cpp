@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "common/base/error.hpp"
-#include "tests/support/stranger.hpp"
+#include "tests/support/user_candidate.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/interfaces/files/golden_call.hpp"
 
@@ -35,8 +35,8 @@ struct Golden {
   std::string file = folder.file("golden.safetensors");
   explicit Golden(const CallRequest& request) { record_golden_call(request, file); }
   GoldenCallCheck by(const std::string& op, const OpFunction& run) const {
-    const Stranger stranger(op, run);
-    return check_golden_call(file, &stranger);
+    const UserCandidate user(op, run);
+    return check_golden_call(file, &user);
   }
 };
 

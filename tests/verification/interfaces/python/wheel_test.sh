@@ -1,6 +1,6 @@
 #!/bin/sh
-# wheel_test.sh PYTHON SOURCE_DIR    what a stranger does: pip wheel with a build environment of its own, and the wheel in
-# an empty environment with numpy alone, away from the checkout. 77 where no package index answers.
+# wheel_test.sh PYTHON SOURCE_DIR    the steps of a new user: pip wheel with an isolated build environment, and the wheel
+# in an empty environment with numpy alone, away from the checkout. 77 if no package index is reachable.
 set -eu
 python=$1 source=$2 tests=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }

@@ -9,12 +9,12 @@
 namespace zeroproof::tests {
 
 /// Computes the operation `op` by `run`, as a plug-in would, and no other operation.
-class Stranger final : public verification::OpCandidate {
+class UserCandidate final : public verification::OpCandidate {
  public:
-  Stranger(std::string op, verification::OpFunction run)
+  UserCandidate(std::string op, verification::OpFunction run)
       : op_(std::move(op)), run_(std::move(run)) {}
-  std::string id() const override { return "guest/one"; }
-  std::string side() const override { return "guest one"; }
+  std::string id() const override { return "user/one"; }
+  std::string side() const override { return "user one"; }
   verification::Implementation kind() const override {
     return verification::Implementation::plugin;
   }
