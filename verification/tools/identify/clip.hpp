@@ -1,5 +1,5 @@
 #pragma once
-// How libraries clip by the global norm, and when their loss scalers grow.
+// Clipping by the global norm in libraries, and the growth of their loss scalers.
 
 #include <string>
 #include <vector>
@@ -27,12 +27,13 @@ const std::vector<ClipDialect>& clip_dialects();
 /// Errors   none.
 float clip_factor(ClipForm form, float norm, double max_norm, double loss_scale);
 
-/// A dynamic loss scaler: halves after an overflow, and doubles after so many steps without one.
+/// A dynamic loss scaler: halves after an overflow, and doubles after a number of steps without
+/// one.
 struct ScalerDialect {
   std::string name, library, text;
   Evidence evidence = Evidence::read;
   int extra_steps =
-      0;  ///< beyond the window before it grows the first time, and after each overflow
+      0;  ///< steps beyond the window before the first growth, and after each overflow
 };
 const std::vector<ScalerDialect>& scaler_dialects();
 

@@ -46,8 +46,8 @@ enum class Root : std::uint8_t { rounded, mkl_amd };
 /// d from the root of v': root/s + eps, root*r + eps, fma(root, r, eps), or eps + root of (v'/bc2).
 enum class Denominator : std::uint8_t { quotient, reciprocal, reciprocal_fused, inside };
 
-/// Where decoupled decay enters: p*k first; p less (lr*wd)*p first; beside the step, in one sum
-/// with it; or inside the product with the rate.
+/// Position of decoupled decay: p*k first; p less (lr*wd)*p first; beside the step, in one sum with
+/// it; or inside the product with the rate.
 enum class Decay : std::uint8_t {
   factor,
   before,

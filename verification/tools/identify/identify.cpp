@@ -13,8 +13,8 @@ namespace {
 class Counted {
  public:
   Counted(const RecordedStep& step, const BufferGrid& grid) : buffer_(grid.buffer) {
-    // The search drops a formula that more elements than this leave; tails are always complete,
-    // they are short.
+    // The search drops a formula with more exceptions than this; tails are always counted
+    // completely, because they are short.
     enough_ = 64 + step.numel() / 50;
     for (const Candidate& candidate : grid.candidates) formulas_.push_back(count(step, candidate));
   }
@@ -24,7 +24,7 @@ class Counted {
     return *std::ranges::find(formulas_, text, &Leaving::text);
   }
 
-  /// Elements that leave a body formula with another for the last n mod width.
+  /// Exceptions of a body formula with another formula for the last n mod width.
   std::int64_t leaving(const std::string& body, const std::string& tail, int width) const {
     const Leaving& b = of(body);
     const Leaving& t = of(tail);
@@ -56,7 +56,7 @@ class Counted {
   std::vector<Leaving> formulas_;
 };
 
-/// The elements that leave a dialect's formulas, in every buffer.
+/// The exceptions of a dialect's formulas, in every buffer.
 std::vector<std::int64_t> leaving_of(const Dialect& dialect, const RecordedStep& step,
                                      const std::vector<Counted>& counted) {
   std::vector<std::int64_t> leaving;
@@ -67,7 +67,7 @@ std::vector<std::int64_t> leaving_of(const Dialect& dialect, const RecordedStep&
   return leaving;
 }
 
-/// The elements that leave `candidate` have the value from before the step.
+/// The exceptions of `candidate` have the value before the step.
 bool are_unwritten(const RecordedStep& step, const BufferGrid& grid, const std::string& text) {
   const auto& candidate = *std::ranges::find(grid.candidates, text, &Candidate::text);
   for (const StepTensor& tensor : step.tensors) {
@@ -81,7 +81,7 @@ bool are_unwritten(const RecordedStep& step, const BufferGrid& grid, const std::
   return true;
 }
 
-/// Formulas in order of preference: those of a dialect that is near first.
+/// Formulas in order of preference: those of a similar dialect first.
 std::vector<const Leaving*> by_trust(const Counted& counted, const BufferForm* trusted) {
   std::vector<const Leaving*> order;
   for (const Leaving& formula : counted.formulas()) order.push_back(&formula);

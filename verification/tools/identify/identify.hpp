@@ -9,7 +9,7 @@
 
 namespace zeroproof::verification {
 
-/// How many elements leave a formula, by where they are in their tensor of n elements.
+/// Number of elements that a formula does not give, by position in their tensor of n elements.
 struct Leaving {
   std::string text;  ///< the formula
   std::int64_t scanned =
@@ -64,7 +64,7 @@ Identification identify(const RecordedStep& step);
 /// A formula is rejected if at least this share of the elements differs from it.
 inline constexpr double no_formula = 0.01;
 
-/// Names with families drawn together: "torch-cpu-fused, apex-fused-adam:nn*r".
+/// Names with families combined: "torch-cpu-fused, apex-fused-adam:nn*r".
 std::vector<std::string> shown_names(const std::vector<std::string>& names);
 
 /// For a person; ends with a newline.

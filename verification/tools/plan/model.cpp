@@ -74,8 +74,8 @@ std::string read_text(const std::string& path) {
   return *text;
 }
 
-/// "a.layers.3.b.c" is of "a.layers.3"; a name without a number is of the stretch between numbered
-/// ones, "".
+/// "a.layers.3.b.c" is of "a.layers.3"; a name without a number belongs to the range between
+/// numbered ones, "".
 std::string unit_name(const std::string& tensor) {
   for (std::size_t end = tensor.find('.'); end != std::string::npos;
        end = tensor.find('.', end + 1)) {

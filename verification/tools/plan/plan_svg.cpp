@@ -21,7 +21,7 @@ constexpr double bottom = 56;
 constexpr double plot_width = width - left - right;
 constexpr double plot_height = height - top - bottom;
 
-/// Reads on white and on black, as the colours of classes do.
+/// Readable on white and on black, like the colours of classes.
 constexpr const char* ink = "#7a7f87";
 
 std::string words(double x, double y, const char* anchor, int size, const std::string& content,

@@ -49,7 +49,7 @@ PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& mode
   set_contract_units(run, layout, units, settings.bucket_numel);
   join_buckets(run);
   if (settings.space == Space::device)
-    put_on_device(run, !settings.offload.on());  // the host has a part in it
+    put_on_device(run, !settings.offload.on());  // the host has a part of it
   return run;
 }
 

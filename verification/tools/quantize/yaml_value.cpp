@@ -56,7 +56,7 @@ bool is_no_text(std::string_view text) {
                                                  "=",  "<<", ".inf", "-.inf", "+.inf"};
   if (std::find(words.begin(), words.end(), lower_case(std::string(text))) != words.end())
     return true;
-  if (text[0] == ':' || text[0] == '?') return true;  // a mark to some readers
+  if (text[0] == ':' || text[0] == '?') return true;  // some readers treat it as a mark
   // Numbers, dates and times of any version begin with a digit, a sign or a point and have a digit.
   const bool begins =
       text[0] == '+' || text[0] == '-' || text[0] == '.' || (text[0] >= '0' && text[0] <= '9');
@@ -87,7 +87,7 @@ std::string YamlValue::shown() const {
     case YamlNode::Kind::scalar:
       break;
   }
-  if (node.text.size() > 80) return shown_name(node.text);  // which leaves the rest out
+  if (node.text.size() > 80) return shown_name(node.text);  // which omits the rest
   return node.quoted ? "\"" + node.text + "\"" : node.text;
 }
 

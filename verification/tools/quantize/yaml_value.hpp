@@ -30,7 +30,7 @@ struct YamlValue {
   std::string text() const;
   /// The index among the names of a choice.
   std::size_t name(Span<const std::string_view> names) const;
-  /// Itself, and it is a map or a list.
+  /// Returns itself, after a check that it is a map or a list.
   const YamlNode& map() const;
   const YamlNode& list() const;
 };

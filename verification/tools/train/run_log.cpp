@@ -138,7 +138,7 @@ ReadLog read_log(const std::string& file) {
       const std::int64_t step = record.step;
       log.steps[step] = {std::move(record), log.starts.size() - 1};
     } catch (const JsonError& error) {
-      // Cut short: the last line, or the one before another start.
+      // Truncated: the last line, or the one before another start.
       const bool cut = begin == text.size() || text.compare(begin, 12, "{\"training\":") == 0;
       if (cut && !log.starts.empty()) continue;
       fail(ErrorCode::damaged,

@@ -43,7 +43,7 @@ std::int64_t node_bytes(const PredictedStep& shape, LeafStacks& stacks) {
   return 4 * numel * most_nodes(leaves) + shared_leaf_bytes(shape);
 }
 
-/// The sizes that three buffers reach.
+/// The sizes of three buffers.
 class Messages {
  public:
   Messages(const PredictedStep& shape, LeafStacks& stacks)

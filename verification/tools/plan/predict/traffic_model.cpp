@@ -155,7 +155,7 @@ class TrafficWalk {
     }
   }
 
-  /// Parts that every TP rank has of the gradients of tensors that TP does not split.
+  /// Parts on every TP rank of the gradients of tensors that TP does not split.
   void tp_parts() {
     for (const BucketShape& bucket : shape_.buckets) {
       if (bucket.tp_replicated == 0 || my_leaves_ == 0) continue;
@@ -193,7 +193,8 @@ class TrafficWalk {
     }
   }
 
-  /// `times` times `owners` other ranks get together `others` elements; every rank sends me `mine`.
+  /// `times` times `owners` other ranks receive `others` elements together; every rank sends `mine`
+  /// to this one.
   void add_scatter(TrafficLine* line, std::int64_t owners, std::int64_t others, std::int64_t mine,
                    std::int64_t times) {
     if (line == nullptr) return;

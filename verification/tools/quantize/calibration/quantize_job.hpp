@@ -34,7 +34,7 @@ struct Perplexity {
 };
 
 struct QuantizeResult {
-  std::int64_t samples = 0;  ///< windows that were calibrated with
+  std::int64_t samples = 0;  ///< windows used for the calibration
   std::vector<QuantizedTensor> tensors;
   Perplexity before, after;
 };

@@ -46,7 +46,7 @@ QuantizationError error_of(const Exec& exec, Span<const float> x, Span<const flo
   return error;
 }
 
-/// The scale that codes of this amax have: 1 where all of them are 0.
+/// The scale of codes with this amax: 1 if all of them are 0.
 float scale_of(const FakeQuantization& options, std::uint32_t amax) {
   const float a = std::bit_cast<float>(amax);
   if (options.format == FakeFormat::integer) {

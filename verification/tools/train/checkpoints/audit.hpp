@@ -16,7 +16,7 @@ struct AuditSettings {
   std::string folder;                ///< of checkpoints and the log
   std::string log;                   ///< file
   std::int64_t first = 0, last = 0;  ///< steps; 0 for all that the log has
-  WorldSpec world;                   ///< where they are recomputed
+  WorldSpec world;                   ///< ranks of the recomputation
   bool by_reference = false;
   std::function<void(double fraction, const std::string& what)> progress = {};
 };
@@ -34,7 +34,7 @@ struct AuditFinding {
 };
 
 struct AuditResult {
-  std::int64_t from = 0;  ///< step of the checkpoint; 0: the beginning
+  std::int64_t from = 0;  ///< step of the checkpoint; 0: the start of the run
   std::int64_t first = 0, last = 0;
   std::int64_t steps = 0;    ///< that were recomputed and compared with the log
   std::int64_t buckets = 0;  ///< that were compared
