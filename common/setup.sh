@@ -129,7 +129,7 @@ zp_setup() {
   for zp_of in build $zp_scope mpi yaml; do
     case $zp_of:$zp_mpi:$zp_yaml in
       mpi:OFF:* | yaml:*:OFF) continue ;;
-      gate:* | tsan:* | mpi:AUTO:* | yaml:*:AUTO) ;;
+      gate:* | nightly:* | tsan:* | mpi:AUTO:* | yaml:*:AUTO) ;;
       *) zp_required="$zp_required $zp_of" ;;
     esac
     zp_wanted="$zp_wanted $zp_of"

@@ -6,7 +6,7 @@
 
 namespace zeroproof {
 
-/// The same text on one line, without effect on a terminal. Written as \xNN: control characters,
+/// The same text on one line, without effect on a terminal. Written as `\xNN`: control characters,
 /// whose escape sequences move the cursor or change titles; bytes that are not UTF-8; characters
 /// that change the direction of writing.
 std::string printable(std::string_view text);

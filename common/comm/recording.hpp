@@ -40,17 +40,18 @@ TrafficEntry traffic_of(const CollectiveCall& call, int rank);
 
 /// Passes every call on to another communicator and counts it once it has succeeded. With W ranks, this one being r:
 ///
-///   all_to_all         sends |send[d]| to each d != r; receives |recv[s]| from each s != r
-///   all_gather         sends |mine| to each of W - 1 ranks; receives |recv[s]| from each s != r
-///   broadcast          root sends |data| to each of W - 1 ranks; every other rank receives |data|, once
-///   all_reduce         of n words: sends 8 n bytes to each of W - 1 ranks and receives as much from each. Every rank
-///                      gets all words and combines them itself: (W - 1) 8 n bytes each way, not 2 (W - 1) / W
-///   barrier            nothing but the call
-///   reduce_scatter     sends 4 counts[d] to each d != r; receives 4 counts[r] from each of W - 1 ranks. That is
-///                      the traffic of threads; the MPI library may use another algorithm
-///   split              nothing but the call: it is set-up
-///   shared_window      likewise; accesses to a window, and its fences, are not counted
-///   exchange_places    nothing at all: the taking rank moves the data
+/// - all_to_all: sends |send[d]| to each d != r; receives |recv[s]| from each s != r
+/// - all_gather: sends |mine| to each of W - 1 ranks; receives |recv[s]| from each s != r
+/// - broadcast: root sends |data| to each of W - 1 ranks; every other rank receives |data|, once
+/// - all_reduce: of n words: sends 8 n bytes to each of W - 1 ranks and receives as much from each.
+///   Every rank gets all words and combines them itself: (W - 1) 8 n bytes each way, not
+///   2 (W - 1) / W
+/// - barrier: nothing but the call
+/// - reduce_scatter: sends 4 counts[d] to each d != r; receives 4 counts[r] from each of W - 1
+///   ranks. That is the traffic of threads; the MPI library may use another algorithm
+/// - split: nothing but the call: it is set-up
+/// - shared_window: likewise; accesses to a window, and its fences, are not counted
+/// - exchange_places: nothing at all: the taking rank moves the data
 ///
 /// Groups that split() makes report into the same record: this rank's calls in all of them, in one sum.
 class RecordingCommunicator final : public Communicator {

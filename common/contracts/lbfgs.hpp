@@ -55,12 +55,12 @@ struct LbfgsSetup {
 /// Everything that survives a step (R21). n is padded_numel when a state is loaded (undistributed, flat
 /// order) and shard_numel in state(). Padding is ignored.
 struct LbfgsState {
-  Span<const float> master;       // [n] x
-  Span<const float> grad_before;  // [n] if pending, else empty: g at the begin of the last move
-  Span<const float> move;  // [n] if pending, else empty: the last change of x, before rounding
-  std::vector<Span<const float>> steps;         // [num_pairs][n] s_i, oldest first
-  std::vector<Span<const float>> grad_changes;  // [num_pairs][n] y_i
-  std::vector<double> rho;                      // [num_pairs] 1 / (y_i . s_i)
+  Span<const float> master;       ///< [n] x
+  Span<const float> grad_before;  ///< [n] if pending, else empty: g at the begin of the last move
+  Span<const float> move;  ///< [n] if pending, else empty: the last change of x, before rounding
+  std::vector<Span<const float>> steps;         ///< [num_pairs][n] s_i, oldest first
+  std::vector<Span<const float>> grad_changes;  ///< [num_pairs][n] y_i
+  std::vector<double> rho;                      ///< [num_pairs] 1 / (y_i . s_i)
   double h = 1;                                 ///< diagonal of the first inverse Hessian
   bool pending = false;                         ///< the pair of the last move is not stored yet
   bool started = false;                         ///< at least one direction was computed

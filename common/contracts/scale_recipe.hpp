@@ -75,7 +75,7 @@ struct DelayedScaling {
 ///          m = the unsigned maximum of h[0] .. h[n-1] (max), or h[0] (most_recent);
 ///          if m is 0 or at least 0x7F800000 (infinite, NaN): scale keeps its bits;
 ///          else s = (top * 2^-margin) / a, a the fp32 value of m, the product exact, one fp32 rounding of the
-///               quotient; s infinite: the largest finite fp32; s < 2^-126: 2^-126; scale = s;
+///          quotient; s infinite: the largest finite fp32; s < 2^-126: 2^-126; scale = s;
 ///          h'[k] = h[k+1] for 0 < k < n-1;  if n > 1: h'[n-1] = h[0];  h'[0] = 0.
 ///          In every case then scale_inv = 1 / scale, one fp32 rounding, of the current value of scale.
 /// Exact    bitwise.

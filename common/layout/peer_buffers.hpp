@@ -19,10 +19,10 @@ struct PlacedTensor {
 /// One buffer: world_size neighbouring parts of equal size, one for every rank in order, or one part with one
 /// owner.
 struct PeerBuffer {
-  std::int64_t id = 0;                // as in PeerSlice
-  std::int64_t part = 0;              // elements of one part, padding included
-  int owner = -1;                     // of the only part; -1: every rank has one
-  std::vector<PlacedTensor> tensors;  // in the buffer's order, without overlap
+  std::int64_t id = 0;                ///< as in PeerSlice
+  std::int64_t part = 0;              ///< elements of one part, padding included
+  int owner = -1;                     ///< of the only part; -1: every rank has one
+  std::vector<PlacedTensor> tensors;  ///< in the buffer's order, without overlap
 };
 
 /// Buffers of any kind but contract, in the system's own order.

@@ -11,17 +11,20 @@
 
 namespace zeroproof {
 
-/// contract        equal buckets, slices split at multiples of 1024 of the global numbering
-/// megatron        [Megatron:buckets] tensors in reverse order, each starting at a multiple of 64 elements of its
-///                 buffer; a bucket closes when it has reached bucket_numel and ends at a multiple of lcm(world, 128);
-///                 rank r owns slice r of every bucket
-/// deepspeed_flat  [DeepSpeed:flat] stages 1 and 2: all tensors of a param group one after another, padded at the end
-///                 to a multiple of 2 * world; rank r owns one slice of every group
-/// deepspeed_param [DeepSpeed:param] stage 3: every tensor on its own, padded to a multiple of
-///                 world; rank r owns slice r of each
-/// fsdp2           [FSDP2:rows] rows of dimension 0: rank r owns ceil(rows / world) of them, later ranks fewer or none
-/// greedy          [ZeroRedundancyOptimizer:greedy] whole tensors, largest first, each to the least loaded rank; param
-///                 groups one after another, loads going on from one to the next
+/// Distribution of the elements over ranks.
+///
+/// - contract: equal buckets, slices split at multiples of 1024 of the global numbering
+/// - megatron: [Megatron:buckets] tensors in reverse order, each starting at a multiple of 64
+///   elements of its buffer; a bucket closes when it has reached bucket_numel and ends at a
+///   multiple of lcm(world, 128); rank r owns slice r of every bucket
+/// - deepspeed_flat: [DeepSpeed:flat] stages 1 and 2: all tensors of a param group one after
+///   another, padded at the end to a multiple of 2 * world; rank r owns one slice of every group
+/// - deepspeed_param: [DeepSpeed:param] stage 3: every tensor on its own, padded to a multiple of
+///   world; rank r owns slice r of each
+/// - fsdp2: [FSDP2:rows] rows of dimension 0: rank r owns ceil(rows / world) of them, later ranks
+///   fewer or none
+/// - greedy: [ZeroRedundancyOptimizer:greedy] whole tensors, largest first, each to the least
+///   loaded rank; param groups one after another, loads going on from one to the next
 ///
 /// The others distribute all tensors without regard to groups.
 enum class LayoutKind : std::uint8_t {

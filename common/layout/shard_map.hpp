@@ -13,7 +13,7 @@ namespace zeroproof {
 struct Bucket {
   FlatRange range;
   std::vector<std::vector<FlatRange>>
-      owned;  // [world_size]; each in increasing order, inside range, no empty range
+      owned;  ///< [world_size]; each in increasing order, inside range, no empty range
 };
 
 /// The flat range is split into buckets; inside every bucket every element has exactly one owner. Padding may have none.

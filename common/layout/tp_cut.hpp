@@ -13,7 +13,7 @@ namespace zeroproof {
 /// elements e of params[k].
 struct TpModel {
   std::vector<ParamSpec> params;
-  std::vector<TensorPlacement> placement;  // [num_tensors]
+  std::vector<TensorPlacement> placement;  ///< [num_tensors]
 };
 
 /// Splits every tensor in its dimension cut_dim[k] between blocks (R18): of n, TP rank t gets [n*b/8, n*e/8)

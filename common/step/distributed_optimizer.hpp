@@ -82,24 +82,26 @@ struct OptimizerSetup : StepSettings {
 /// Persistent state, undistributed, in flat order. Padding is ignored. State that the rule does not
 /// have is ignored too and may be empty; state that it has must be there.
 struct FullState {
-  Span<const float> master;   // [padded_numel]
-  Span<const float> exp_avg;  // [padded_numel], of rules that have it (contracts/update_rule.hpp)
-  Span<const float> exp_avg_sq;            // [padded_numel], the same
-  Span<const float> max_exp_avg_sq;        // [padded_numel], with amsgrad
-  Span<const float> momentum_buffer;       // [padded_numel], sgd with momentum
-  Span<const std::uint64_t> tensor_steps;  // [num_tensors], under missing_grad = skip
+  Span<const float> master;  ///< [padded_numel]
+  /// [padded_numel], of rules that have it (contracts/update_rule.hpp)
+  Span<const float> exp_avg;
+  Span<const float> exp_avg_sq;            ///< [padded_numel], the same
+  Span<const float> max_exp_avg_sq;        ///< [padded_numel], with amsgrad
+  Span<const float> momentum_buffer;       ///< [padded_numel], sgd with momentum
+  Span<const std::uint64_t> tensor_steps;  ///< [num_tensors], under missing_grad = skip
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
-  // [num_blocks] (R24), of parameters with scales; empty: a new run.
+  /// [num_blocks] (R24), of parameters with scales; empty: a new run
   Span<const float> param_scale = {};
-  Span<const std::uint32_t> amax_history = {};  // [num_blocks * history], under the recipe delayed
-  // The stored form of buffers whose format has scales (R25): with scale_inv of every block of the undistributed
-  // numbering, also on TP ranks, [padded_numel / state_block_numel], the buffer's values are codes, widened. Empty:
-  // they are values, which are encoded.
+  /// [num_blocks * history], under the recipe delayed
+  Span<const std::uint32_t> amax_history = {};
+  /// The stored form of a buffer whose format has scales (R25): with scale_inv of every block of
+  /// the undistributed numbering, also on TP ranks, [padded_numel / state_block_numel], the
+  /// buffer's values are codes, widened. Empty: they are values, which are encoded.
   Span<const float> exp_avg_scale = {};
-  Span<const float> exp_avg_sq_scale = {};
-  Span<const float> max_exp_avg_sq_scale = {};
-  Span<const float> momentum_buffer_scale = {};
+  Span<const float> exp_avg_sq_scale = {};       ///< as exp_avg_scale
+  Span<const float> max_exp_avg_sq_scale = {};   ///< as exp_avg_scale
+  Span<const float> momentum_buffer_scale = {};  ///< as exp_avg_scale
 };
 
 /// One buffer as an observer receives it. Sharded buffers have the global ranges of their elements,

@@ -55,7 +55,8 @@ inline constexpr int num_buffer_ids = 33;
 std::string_view name(Phase phase);
 std::string_view name(BufferId buffer);
 
-/// True for the phases that are not entered on a step with found_inf: norm, clip, update, cast, gather.
-bool skipped_on_overflow(Phase phase);  // under on_nonfinite = skip
+/// True for the phases that are not entered on a step with found_inf under on_nonfinite = skip:
+/// norm, clip, update, cast, gather.
+bool skipped_on_overflow(Phase phase);
 
 }  // namespace zeroproof

@@ -1,4 +1,5 @@
-/*
+/**
+ * \file
  * Kernels of a plug-in (zeroproof_plugin.h), in C++17: one source for a GPU and for the simulated device of
  * build/zeroproof-sim, which runs them on the processor, thread by thread, without CUDA.
  *
@@ -24,7 +25,7 @@
 
 #define ZEROPROOF_DEVICE ZEROPROOF_CUDA
 
-/*
+/**
  * Enqueues kernel(arguments...) with `grid` blocks of `block` threads. stream: of the call. Returns 0, or CUDA's error.
  */
 template <class... Parameters, class... Arguments>
@@ -61,10 +62,10 @@ __attribute__((weak)) int32_t zeroproof_sim_enqueue(void* stream, int32_t grid, 
 #define blockDim (*zeroproof_sim_index(2))
 #define gridDim (*zeroproof_sim_index(3))
 
-/* The line is the caller's: a barrier in another line is a different barrier. */
+/** The line is the caller's: a barrier in another line is a different barrier. */
 inline void __syncthreads(int32_t line = __builtin_LINE()) { zeroproof_sim_barrier(line); }
 
-/*
+/**
  * Enqueues kernel(arguments...) with `grid` blocks of `block` threads, a multiple of 32. stream: of the call. Returns
  * 0; -1 for a grid that no device would start, or where no device is simulated.
  */
