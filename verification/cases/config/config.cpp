@@ -27,27 +27,6 @@ RunConfig main_config() {
   return config;
 }
 
-RunConfig tiny_config() {
-  RunConfig config = main_config();
-  config.steps = 6;
-  config.micro_batches =
-      7;  // three nodes remain to be folded, the smallest number for which order matters
-  config.worlds = {"self", "threads:3", "mpi:2"};
-  config.bucket_numels = {4096};
-  config.initial_state = InitialState::seeded;
-  config.model = {2, 15, 3, 37, 13};
-  config.optimizer.lr = 1e-2;
-  config.optimizer.max_norm = 0.52;  // binds on some steps only
-  // One element on one rank overflows, in every dtype, so a check that misses an element or a rank
-  // is detected.
-  config.overflow_step = 3;
-  config.scaler.log2_initial = 12;
-  config.scaler.log2_backoff = 1;
-  config.scaler.hysteresis = 1;
-  config.scaler.growth_interval = 2;
-  return config;
-}
-
 void apply_toml_file(RunConfig& config, const std::string& path) {
   require_regular_file(path, "configuration file");
   std::ifstream file(path, std::ios::binary);

@@ -98,6 +98,9 @@ RunConfig main_config();
 /// state.
 RunConfig tiny_config();
 
+/// Assigns every field its value in tiny_config().
+void set_tiny(RunConfig& config);
+
 /// Applies the settings in a TOML text; its groups replace all earlier groups of their kind. Errors
 /// (ErrorCode::config), all with file, line and key: malformed TOML, an unknown key (with the
 /// nearest valid one), a value of the wrong type. validate() checks afterwards whether the values

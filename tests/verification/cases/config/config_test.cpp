@@ -289,6 +289,16 @@ TEST_CASE("config: defaults.toml has every key of the parser once") {
   CHECK(assigned_keys(content_of(defaults_file)) == known);
 }
 
+// Both starting points differ in every field, as the first test checks.
+TEST_CASE("config: set_tiny assigns every field") {
+  RunConfig config = main_config();
+  set_tiny(config);
+  RunConfig other = every_field_changed();
+  set_tiny(other);
+  CHECK(same(config, other));
+  CHECK(same(config, tiny_config()));
+}
+
 namespace {
 /// A group that defaults.toml has as a comment, up to the next empty line.
 std::string group_shown(const std::string& section) {
