@@ -30,7 +30,9 @@ std::vector<std::string> update_formulas(UpdateRule rule) {
               "master' = master - (lr * sign(c) + lr_weight_decay * master)",
               "exp_avg' = beta2 * exp_avg + one_minus_beta2 * g"};
     case UpdateRule::lamb:
-      return {average, square, denominator,
+      return {average,
+              square,
+              denominator,
               "u = step_size * (exp_avg' / d) + lr_weight_decay * master",
               "trust_ratio = lr * norm(master) / norm(u), over the whole tensor; 1 if either is 0",
               "master' = master - trust_ratio * u"};

@@ -152,8 +152,8 @@ TEST_CASE("nightly: plug-in faults: the judge finds each at its place in a step"
   }
   std::printf("steps: %d faults, found in a plug-in %d\n", planted, caught);
   CHECK(caught == planted);
-  for (const char* fault :
-       {"do-nothing", "dampening-in-first-step", "lion-one-average", "lamb-ratio-not-applied"}) {  // without the fault
+  for (const char* fault : {"do-nothing", "dampening-in-first-step", "lion-one-average",
+                            "lamb-ratio-not-applied"}) {  // without the fault
     CHECK(run_as_plugin(plan_of(fault), "").status == Status::pass);
   }
 }
