@@ -23,7 +23,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-constexpr int elements = 1000000;
+int elements = 100000;  // judged by every case; a million at night
 
 class Draws {
  public:
@@ -169,9 +169,7 @@ ElementState oracle_step(const OptimizerHyper& h, const StepScalars& s, float ra
   return x;
 }
 
-}  // namespace
-
-TEST_CASE("mpfr: exact values of update bounds agree to 2^-27 of the bound") {
+void check_update_bounds() {
   for (const RuleTraits& traits : update_rules) {
     const UpdateRule rule = traits.rule;
     Draws draws;
@@ -203,7 +201,7 @@ TEST_CASE("mpfr: exact values of update bounds agree to 2^-27 of the bound") {
   }
 }
 
-TEST_CASE("mpfr: exact values of the other bounds of a step agree to 2^-27 of the bound") {
+void check_other_bounds() {
   Draws draws;
   Furthest product, coefficient, sum, norm;
   for (int i = 0; i < elements + elements / 8; ++i) {
@@ -221,12 +219,12 @@ TEST_CASE("mpfr: exact values of the other bounds of a step agree to 2^-27 of th
   sum.holds("sum");
 }
 
-TEST_CASE("mpfr: norms in 64 bits agree to 2^-27 of the bound") {
+void check_norms() {
   Draws draws;
   double furthest = 0;
   std::int64_t count = 0;
   for (const double p : {0.5, 1.0, 1.5, 2.0, 3.0, 7.25, 64.0, 2.7}) {
-    for (int i = 0; i < 250; ++i) {
+    for (int i = 0; i < elements / 3500; ++i) {
       std::vector<float> x(1 + draws.word() % 1001);
       for (float& one : x) one = draws.number(-40, 10);
       Big sum;
@@ -244,7 +242,7 @@ TEST_CASE("mpfr: norms in 64 bits agree to 2^-27 of the bound") {
   MESSAGE("norms: " << furthest << " of 2^-27 of the bound; " << count << " elements");
 }
 
-TEST_CASE("mpfr: the oracle's fp32 updates equal 24-bit operations, each rounded once") {
+void check_oracle_updates() {
   for (const RuleTraits& traits : update_rules) {
     const UpdateRule rule = traits.rule;
     CAPTURE(traits.name);
@@ -275,6 +273,31 @@ TEST_CASE("mpfr: the oracle's fp32 updates equal 24-bit operations, each rounded
     }
     CHECK(different == 0);
   }
+}
+
+}  // namespace
+
+TEST_CASE("mpfr: exact values of update bounds agree to 2^-27 of the bound") {
+  check_update_bounds();
+}
+
+TEST_CASE("mpfr: exact values of the other bounds of a step agree to 2^-27 of the bound") {
+  check_other_bounds();
+}
+
+TEST_CASE("mpfr: norms in 64 bits agree to 2^-27 of the bound") { check_norms(); }
+
+TEST_CASE("mpfr: the oracle's fp32 updates equal 24-bit operations, each rounded once") {
+  check_oracle_updates();
+}
+
+TEST_CASE("nightly: mpfr: the same for a million elements") {
+  elements = 1000000;
+  check_update_bounds();
+  check_other_bounds();
+  check_norms();
+  check_oracle_updates();
+  elements = 100000;
 }
 
 TEST_CASE("mpfr: the oracle's sums, products and roots are rounded once") {
