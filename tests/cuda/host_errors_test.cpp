@@ -69,6 +69,14 @@ TEST_CASE("host implementations: buffers of different lengths are errors") {
   refused([&] { host::sgd_ema_update(exec, {}, scalars, three, three, four); });
   refused([&] { host::lion_update(exec, {}, scalars, three, four, three); });
   refused([&] { host::lion_update(exec, {}, scalars, three, three, four); });
+  TrustNorms norms;
+  const auto lamb = [&](Span<float> grad, Span<float> master, Span<float> m, Span<float> v) {
+    refused([&] { host::lamb_update(exec, {}, scalars, 1, grad, master, m, v); });
+    refused([&] { host::lamb_norms(exec, {}, scalars, grad, master, m, v, norms); });
+  };
+  lamb(three, four, three, three);
+  lamb(three, three, four, three);
+  lamb(three, three, three, four);
   refused([&] { host::grad_sum(exec, {}, three); });
   const std::vector<Span<const float>> leaves = {three, four};
   refused([&] { host::grad_sum(exec, leaves, three); });
@@ -118,6 +126,15 @@ TEST_CASE("fused pass: state that does not match its rule is an error") {
   refused({.rule = UpdateRule::sgd_ema}, adam, param);
   refused({.rule = UpdateRule::lion}, {three}, param);
   refused({.rule = UpdateRule::lion}, adam, param);
+  refused({.rule = UpdateRule::lamb}, {three, three}, param);
+  refused({.rule = UpdateRule::lamb, .amsgrad = true}, {three, three, three, three}, param);
+  const host::GradStretch grad{three.data(), DType::fp32};
+  for (const host::FusedState& state :
+       {host::FusedState{three, four, three}, host::FusedState{three, three, four}}) {
+    TrustNorms norms;
+    expect_error(ErrorCode::invalid_argument,
+                 [&] { host::fused_lamb_norms(exec, {}, scalars, 1.0F, grad, state, norms); });
+  }
   CHECK_NOTHROW(run({.rule = UpdateRule::sgd}, {three}, param));
 }
 

@@ -86,7 +86,7 @@ TEST_CASE("offload: every rule with its state buffers") {
       World world = offload_world({1, 2}, 1, fused);
       world.setup.hyper = hyper_of(rule.rule);
       world.setup.hyper.momentum = rule.momentum_buffer ? 0.9 : 0;
-      world.setup.hyper.amsgrad = rule.exp_avg_sq && rule.rule == UpdateRule::adamw;
+      world.setup.hyper.amsgrad = rule.rule == UpdateRule::adamw;
       const WorldTruth truth = truth_of(world);
       for (const OffloadPlace place : places) {
         world.setup.offload = offload(0.6, 700, place);

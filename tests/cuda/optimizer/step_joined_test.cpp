@@ -116,6 +116,15 @@ TEST_CASE("joined: groups, tensors without a gradient, and both kinds of roundin
   }
 }
 
+TEST_CASE("joined: neighbours with trust ratios of their own") {
+  for (const int stage : {0, 1}) {
+    World world = joined_world({1, stage == 0 ? 1 : 2});
+    world.setup.stage = stage;
+    world.setup.hyper.rule = UpdateRule::lamb;
+    check_joined(world);
+  }
+}
+
 TEST_CASE("joined: draws of tensors whose scalars are the same in different steps") {
   World world = joined_world({1, 2});
   world.setup.stage = 1;

@@ -51,6 +51,19 @@ inline PositionOperation sgd_row(std::string name, SgdOptions options, bool is_f
   });
 }
 
+/// Both norms of lamb, over grad, master, exp_avg and exp_avg_sq.
+template <class AddNorms>
+PositionOperation trust_norms_row(std::string name, AddNorms add_norms) {
+  return {std::move(name), false, {in, in, in, in}, [=](const Call& c) {
+            TrustNorms norms;
+            add_norms(c, norms);
+            Numbers numbers = numbers_of(norms.weight);
+            const Numbers update = numbers_of(norms.update);
+            numbers.insert(numbers.end(), update.begin(), update.end());
+            return numbers;
+          }};
+}
+
 inline std::vector<PositionOperation> update_operations() {
   namespace h = cuda::host;
   return {
@@ -73,6 +86,22 @@ inline std::vector<PositionOperation> update_operations() {
                     h::lion_update(c.exec, {true}, position_scalars(), c.view(0), c.view(1),
                                    c.view(2));
                   }),
+      elementwise("lamb_update", {in, in_out, in_out, in_out},
+                  [](const Call& c) {
+                    h::lamb_update(c.exec, {true}, position_scalars(), 0.3F, c.view(0), c.view(1),
+                                   c.view(2), c.view(3));
+                  }),
+      trust_norms_row("lamb_norms",
+                      [](const Call& c, TrustNorms& norms) {
+                        h::lamb_norms(c.exec, {true}, position_scalars(), c.view(0), c.view(1),
+                                      c.view(2), c.view(3), norms);
+                      }),
+      trust_norms_row("fused_lamb_norms",
+                      [](const Call& c, TrustNorms& norms) {
+                        h::fused_lamb_norms(c.exec, {.clip_value = 0.25F}, position_scalars(),
+                                            0.37F, {c.view(0).data(), DType::fp32},
+                                            {c.view(1), c.view(2), c.view(3)}, norms);
+                      }),
   };
 }
 
@@ -148,6 +177,8 @@ inline std::vector<PositionOperation> fused_operations() {
                 DType::bf16),
       fused_row("sgd_ema bf16", {.rule = UpdateRule::sgd_ema, .clip_value = 0.25F}, DType::bf16),
       fused_row("lion fp16", {.rule = UpdateRule::lion, .clip_value = 0.25F}, DType::fp16),
+      fused_row("lamb bf16", {.rule = UpdateRule::lamb, .clip_value = 0.25F, .trust_ratio = 0.3F},
+                DType::bf16),
       streamed_row("fp32", ParamKind::fp32, DType::fp32),
       streamed_row("bf16", ParamKind::bf16, DType::bf16),
       streamed_row("fp16", ParamKind::fp16, DType::fp16),

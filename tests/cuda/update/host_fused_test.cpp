@@ -25,6 +25,7 @@ namespace host = zeroproof::cuda::host;
 
 constexpr std::size_t elements = 16384 + 1024 + 37;
 constexpr float clip_coef = 0.7F;
+constexpr float trust_ratio = 0.3F;
 
 std::vector<float> values(std::uint64_t seed, float scale) {
   const Philox philox(seed);
@@ -98,6 +99,9 @@ void update(const Exec& exec, const OptimizerHyper& hyper, const StepScalars& c,
       return host::sgd_ema_update(exec, {hyper.maximize}, c, grad, state.master, state.exp_avg);
     case UpdateRule::lion:
       return host::lion_update(exec, {hyper.maximize}, c, grad, state.master, state.exp_avg);
+    case UpdateRule::lamb:
+      return host::lamb_update(exec, {hyper.maximize}, c, trust_ratio, grad, state.master,
+                               state.exp_avg, state.exp_avg_sq);
   }
 }
 
@@ -118,6 +122,7 @@ State fused(const Exec& exec, const Setting& setting, const StepScalars& c) {
   const OptimizerHyper& hyper = setting.hyper;
   host::FusedOptions options = host::fused_options(hyper);
   options.draw = setting.draw;
+  options.trust_ratio = trust_ratio;  // no other rule reads it
   const RuleTraits& rule = traits_of(hyper.rule);
   host::FusedState views{state.master};
   if (rule.exp_avg) views.exp_avg = state.exp_avg;
@@ -140,11 +145,11 @@ std::vector<OptimizerHyper> hypers() {
       hyper.weight_decay = (bits & 1) != 0 ? 0.1 : 0.0;
       hyper.maximize = (bits & 2) != 0;
       if ((bits & 4) != 0) hyper.clip_value = 0.02;  // about half of the elements
-      hyper.amsgrad = rule.exp_avg_sq && (bits & 8) != 0;
+      hyper.amsgrad = rule.amsgrad && (bits & 8) != 0;
       if (rule.momentum_buffer && (bits & 8) != 0) hyper.momentum = 0.9;
       if (hyper.momentum != 0 && (bits & 16) != 0) hyper.nesterov = true;
       if ((bits & 16) != 0 && !hyper.nesterov) continue;
-      if (!rule.exp_avg_sq && !rule.momentum_buffer && (bits & 8) != 0) continue;
+      if (!rule.amsgrad && !rule.momentum_buffer && (bits & 8) != 0) continue;
       all.push_back(hyper);
     }
   }

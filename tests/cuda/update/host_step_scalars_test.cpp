@@ -89,11 +89,11 @@ TEST_CASE("step scalars: any second beta from 0 up") {
 }
 
 TEST_CASE("step scalars: has_decay is the coefficient of the rule in fp64") {
-  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,
-                                UpdateRule::sgd_ema, UpdateRule::lion}) {
-    const bool decoupled = rule == UpdateRule::adamw || rule == UpdateRule::lion;
+  for (const RuleTraits& rule : update_rules) {
+    const bool decoupled = rule.rule == UpdateRule::adamw || rule.rule == UpdateRule::lion ||
+                           rule.rule == UpdateRule::lamb;
     OptimizerHyper hyper = easy();
-    hyper.rule = rule;
+    hyper.rule = rule.rule;
     hyper.lr = 0;  // lr * weight_decay is 0, weight_decay is not
     CHECK(host::step_scalars(hyper, 1, 0, 1).has_decay == (decoupled ? 0 : 1));
     hyper.lr = 1e-200;
@@ -161,8 +161,8 @@ TEST_CASE("step scalars: invalid combinations of options") {
   nesterov.dampening = 0;
   nesterov.nesterov = true;
   amsgrad.amsgrad = true;
-  for (const UpdateRule rule :
-       {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd_ema, UpdateRule::lion}) {
+  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd_ema,
+                                UpdateRule::lion, UpdateRule::lamb}) {
     refused(momentum, change_rule(rule));
     refused(dampening, change_rule(rule));
     OptimizerHyper plain = easy();
@@ -174,6 +174,7 @@ TEST_CASE("step scalars: invalid combinations of options") {
   refused(amsgrad, change_rule(UpdateRule::sgd));
   refused(amsgrad, change_rule(UpdateRule::sgd_ema));
   refused(amsgrad, change_rule(UpdateRule::lion));
+  refused(amsgrad, change_rule(UpdateRule::lamb));
   OptimizerHyper adam = amsgrad;
   adam.rule = UpdateRule::adam;
   CHECK_NOTHROW(host::step_scalars(adam, 1, 0, 1));
