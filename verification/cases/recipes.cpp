@@ -28,8 +28,8 @@ void lion(RunConfig& c) {
   c.optimizer.beta2 = 0.99F;
 }
 
-/// In every step an element moves by about lr times the root mean square of its tensor, which is well
-/// below 1, so the rate is larger than Adam's.
+/// In every step an element moves by about lr times the root mean square of its tensor, which is
+/// well below 1, so the rate is larger than Adam's.
 void lamb(RunConfig& c) {
   c.optimizer.rule = UpdateRule::lamb;
   c.optimizer.lr = 7 * c.optimizer.lr;

@@ -59,8 +59,8 @@ constexpr const char* offload_file =
 // rank 0 owns nothing. Neighbours of one size are the gains and biases of the three norms.
 // Lion's average starts at zero and stays zero without a gradient, whatever its decay: wrong decays
 // show at element 150.
-// A wrong trust ratio shows at the first tensor, which ends in a chunk of rank 1: N_w is about 0.2 * 62 there,
-// above 10. The first tensor of zeros is the bias of block 0's first norm.
+// A wrong trust ratio shows at the first tensor, of which every rank has a part: N_w is about
+// 0.2 * 62 there, above 10. The first tensor of zeros is the bias of block 0's first norm.
 // Clip groups: of the tensors at the chunks 0, 4, 8, ... of rank 0, the query bias (chunk 8) is the
 // first that is not in the default group, and the bias of block 1's mlp.down (chunk 36, 15
 // elements) the last.

@@ -23,8 +23,8 @@ struct UpdateBound {
   ElementBound master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;
 };
 
-/// Units    grad: unscaled and clipped, taken as exact. t: the step that is applied, from 1. trust_ratio: of the
-///          element's tensor, taken as exact; 1 for rules that have none.
+/// Units    grad: unscaled and clipped, taken as exact. t: the step that is applied, from 1.
+///          trust_ratio: of the element's tensor, taken as exact; 1 for rules that have none.
 /// Errors   invalid_argument as step_scalars, for settings outside of R5's ranges.
 /// Source   [Bound:foreign]: any order and contraction it lists, scalars rounded once from what `hyper` says.
 class UpdateBounds {

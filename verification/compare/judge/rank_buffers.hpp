@@ -22,8 +22,8 @@ inline constexpr BufferId state_scale_ids[] = {BufferId::exp_avg_scale, BufferId
                                                BufferId::max_exp_avg_sq_scale,
                                                BufferId::momentum_buffer_scale};
 
-/// The order of BufferId, except that a trust ratio, which scales the update of master, precedes it:
-/// the first difference is then the cause of the others.
+/// The order of BufferId, except that a trust ratio, which scales the update of master, precedes
+/// it: the first difference is then the cause of the others.
 struct CausesFirst {
   bool operator()(BufferId a, BufferId b) const { return place(a) < place(b); }
 

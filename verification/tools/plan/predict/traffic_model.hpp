@@ -60,8 +60,8 @@ struct StepTraffic {
 ///     unscale  all        all_reduce      one word; enqueued three, with a digest of the scalars and its complement
 ///     norm     shards     all_reduce      23 words for each clip group, with the form inf 1; not in stage 0
 ///     norm     tp         all_reduce      the same, in any stage
-///     update   shards, tp all_reduce      rules with trust ratios (R6): 46 words for each tensor; over the shards not
-///                                         in stage 0
+///     update   shards, tp all_reduce      rules with trust ratios (R6): 46 words for each tensor;
+///                                         over the shards not in stage 0
 ///     update   shards, tp all_reduce      state with scales (R25): a word for each block that a boundary of owners or
 ///                                         TP ranks goes through, and each buffer; over the shards not in stage 0
 ///     cast     shards, tp all_reduce      parameters of 8 bits (R24): a word for each block with a scale, of columns
