@@ -99,8 +99,9 @@ TEST_CASE("dense: every option is passed to the rule") {
           const auto part = [&](std::vector<float>& values) {
             return Span<float>(values).subspan(begin, count);
           };
-          reference::lamb_update({}, {maximize}, s, ratio, Span(grad).subspan(begin, count),
-                                 part(master), part(first), part(second));
+          reference::lamb_update({}, {maximize}, s, ratio,
+                                 Span<const float>(grad).subspan(begin, count), part(master),
+                                 part(first), part(second));
         };
         update(0, 2, optimizer.last_step().trust_ratio[0]);
         update(2, 1, optimizer.last_step().trust_ratio[1]);
