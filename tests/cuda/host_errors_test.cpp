@@ -192,7 +192,7 @@ TEST_CASE("production optimizer: inconsistent setups are errors") {
   refused([](OptimizerSetup& s) { s.hyper.lr = std::numeric_limits<double>::quiet_NaN(); });
   refused([](OptimizerSetup& s) { s.scaler.growth_interval = 0; });
   const auto optimizer = cuda::make_distributed_optimizer(setup());
-  const std::vector<float> full(static_cast<std::size_t>(layout.padded_numel()));
+  const std::vector<float> full(layout.padded_numel());
   const std::vector<float> shorter(full.size() - 1);
   expect_error(ErrorCode::invalid_argument, [&] {
     optimizer->load_state({shorter, full, full, {}, {}, {}, 0, {}});

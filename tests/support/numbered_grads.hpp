@@ -148,7 +148,7 @@ class NumberedGrads final : public GradSource, public LayeredModel {
     expect(grad.dtype == kind.dtype && grad.numel == param.numel,
            "a gradient has another length or dtype");
     look_at(unit, param);
-    const bool is_first = !visited_[static_cast<std::size_t>(unit)];
+    const bool is_first = !visited_[unit];
     // TP ranks read different parts of the parameters, but their gradients must not depend on that.
     const float echo = grid_.tp > 1 ? 0.0F : static_cast<float>((activation_ + place_) % 1021);
     for (const Piece& piece : pieces(unit)) {
@@ -161,7 +161,7 @@ class NumberedGrads final : public GradSource, public LayeredModel {
         store_element(grad, at, is_first ? mine : before + mine);
       }
     }
-    visited_[static_cast<std::size_t>(unit)] = true;
+    visited_[unit] = true;
     place_ = (place_ + 1) % (2 * order.size());
   }
 
@@ -175,12 +175,10 @@ class NumberedGrads final : public GradSource, public LayeredModel {
     return step == kind.overflow_step && micro_batch == kind.micro_batches - 1 && is_last_part();
   }
   bool is_last_part() const { return cp_rank_ == grid_.cp - 1 && tp_rank_ == grid_.tp - 1; }
-  std::vector<Piece> pieces(int unit) const {
-    return model_.layout.pieces({cut[static_cast<std::size_t>(unit)]});
-  }
+  std::vector<Piece> pieces(int unit) const { return model_.layout.pieces({cut[unit]}); }
 
   const std::vector<float>& values_of(const Piece& piece, std::int64_t micro_batch) const {
-    const bool replicated = model_.placement[static_cast<std::size_t>(piece.tensor)].tp_replicated;
+    const bool replicated = model_.placement[piece.tensor].tp_replicated;
     return leaf_values(model_.whole.padded_numel(), step, micro_batch * grid_.cp + cp_rank_,
                        replicated ? tp_rank_ : 0);
   }
@@ -190,7 +188,7 @@ class NumberedGrads final : public GradSource, public LayeredModel {
     if (!has_grad(micro_batch, piece.tensor)) return 0.0F;
     const std::int64_t global = model_.global(piece, e);
     if (overflows(micro_batch) && global == overflow_at_) return inf32;
-    const float drawn = random[static_cast<std::size_t>(global)];
+    const float drawn = random[global];
     if (kind.exact) return static_cast<float>(static_cast<int>(drawn * 64)) / 1024;
     if (global % 11 == 3 && !kind.layered) return -0.0F;
     return std::ldexp(drawn * param + echo, log2_scale);
@@ -198,8 +196,7 @@ class NumberedGrads final : public GradSource, public LayeredModel {
 
   /// The parameters of a visit; those of the previous visit must be freed by now.
   void look_at(int unit, const TensorView& param) {
-    expect(param.numel == cut[static_cast<std::size_t>(unit)].numel(),
-           "parameters have another length");
+    expect(param.numel == cut[unit].numel(), "parameters have another length");
     const bool other_unit = last_.data != nullptr && last_.data != param.data;
     if (kind.expect_released && other_unit && last_.numel > 0) {
       expect(std::isnan(shown_element(last_, 0)),
@@ -213,7 +210,7 @@ class NumberedGrads final : public GradSource, public LayeredModel {
       fail(ErrorCode::internal, "a whole gradient was requested", "this source has layers",
            "use them");
     const auto part = [&](const TensorView& full, int unit) {
-      const FlatRange& range = cut[static_cast<std::size_t>(unit)];
+      const FlatRange& range = cut[unit];
       std::byte* const data =
           static_cast<std::byte*>(full.data) + range.begin * num_bytes(full.dtype);
       return TensorView{data, full.dtype, range.numel()};

@@ -32,7 +32,7 @@ struct RankModel {
 
   /// Undistributed index of element e of a piece.
   std::int64_t global(const Piece& piece, std::int64_t e) const {
-    return placement[static_cast<std::size_t>(piece.tensor)].global(piece.tensor_begin + e);
+    return placement[piece.tensor].global(piece.tensor_begin + e);
   }
 
   /// An undistributed buffer on this rank; padding is NaN. Empty stays empty.
@@ -41,8 +41,7 @@ struct RankModel {
         undistributed.empty() ? 0 : static_cast<std::size_t>(layout.padded_numel()), nan32);
     for (const Piece& piece : pieces()) {
       for (std::int64_t e = 0; e < piece.numel && !part.empty(); ++e) {
-        part[static_cast<std::size_t>(piece.local_begin + e)] =
-            undistributed[static_cast<std::size_t>(global(piece, e))];
+        part[piece.local_begin + e] = undistributed[global(piece, e)];
       }
     }
     return part;

@@ -25,10 +25,8 @@ inline ShardMap dealt_map(const FlatLayout& layout, int world_size, Dealt dealt)
   std::vector<Bucket> buckets;
   int turn = 0;
   for (const FlatRange& range : {FlatRange{0, middle}, FlatRange{middle, layout.padded_numel()}}) {
-    Bucket bucket{range, std::vector<std::vector<FlatRange>>(static_cast<std::size_t>(world_size))};
-    const auto give = [&](int rank, const FlatRange& part) {
-      bucket.owned[static_cast<std::size_t>(rank)].push_back(part);
-    };
+    Bucket bucket{range, std::vector<std::vector<FlatRange>>(world_size)};
+    const auto give = [&](int rank, const FlatRange& part) { bucket.owned[rank].push_back(part); };
     if (dealt == Dealt::last_rank) give(world_size - 1, range);
     for (const Piece& piece : layout.pieces({range})) {
       const std::int64_t end = piece.global_begin + piece.numel;
@@ -56,7 +54,7 @@ inline ShardMap ragged_map(const FlatLayout& layout, int world_size) {
   std::int64_t run = 0;
   for (std::size_t b = 0; b + 1 < std::size(cuts); ++b) {
     Bucket bucket{{cuts[b], cuts[b + 1]}, {}};
-    bucket.owned.resize(static_cast<std::size_t>(world_size));
+    bucket.owned.resize(world_size);
     for (std::int64_t begin = cuts[b]; begin < cuts[b + 1]; ++run) {
       const std::int64_t end = std::min(begin + run * 29 % 613 + 1, cuts[b + 1]);
       const auto rank = static_cast<std::size_t>((run * run + 1) % world_size);

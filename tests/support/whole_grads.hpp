@@ -73,8 +73,7 @@ class WholeGrads final : public GradSource {
             if (!model.placement[tensor].tp_replicated) return part(cp_rank, tp_rank);
             return folded([&](int of) { return part(cp_rank, of); }, 0, grid_.tp);
           };
-          leaf_.as<float>()[static_cast<std::size_t>(model.global(piece, e))] =
-              folded(over_tp, 0, grid_.cp);
+          leaf_.as<float>()[model.global(piece, e)] = folded(over_tp, 0, grid_.cp);
         }
       }
     }

@@ -132,7 +132,7 @@ class WorldRank {
 
   /// One step; the first difference after any of its phases, or "".
   std::string step(std::int64_t step, const WorldTruth& truth, Coverage* coverage = nullptr) {
-    const StepTruth& right = truth[static_cast<std::size_t>(step)];
+    const StepTruth& right = truth[step];
     prepare_grads(step);
     Comparison comparison(model, right);
     const bool applied = optimizer->step(grads, &comparison);
@@ -205,11 +205,11 @@ class WorldRank {
 /// Calls work(rank) on every rank, which returns "" or the problem, and checks every rank.
 template <class Work>
 void check_ranks(const World& world, const std::string& what, Work work) {
-  std::vector<std::string> problems(static_cast<std::size_t>(world.grid.size()));
+  std::vector<std::string> problems(world.grid.size());
   try {
     run_grid(world.grid, [&](const GridPlace& place) {
       WorldRank rank(world, place);
-      problems[static_cast<std::size_t>(place.number)] = work(rank);
+      problems[place.number] = work(rank);
     });
   } catch (const Error&) {
     // A rank that stops at its first difference breaks the others' collectives: their errors are consequences.
@@ -268,7 +268,7 @@ inline WorldTruth truth_of_one_rank(const World& world) {
   };
   keep(truth[0], Phase::update);
   for (int step = 1; step <= world.steps; ++step) {
-    StepTruth& of_step = truth[static_cast<std::size_t>(step)];
+    StepTruth& of_step = truth[step];
     Recorder recorder(of_step);
     grads.begin_step(step, optimizer->loss_scaler().log2_scale,
                      optimizer->exposed(Phase::gather).front().view);

@@ -89,7 +89,7 @@ class Coverage {
   void add(int group, const RankModel& model, const ExposedBuffer& buffer) {
     const std::lock_guard lock(mutex_);
     std::vector<bool>& seen = seen_[{group, buffer.id}];
-    seen.resize(static_cast<std::size_t>(model.layout.padded_numel()));
+    seen.resize(model.layout.padded_numel());
     for (const FlatRange& range : buffer.ranges)
       std::fill(seen.begin() + range.begin, seen.begin() + range.end, true);
     layouts_.emplace(group, model.layout);
@@ -105,7 +105,7 @@ class Coverage {
         if (seen == seen_.end()) return std::string(name(id)) + " is exposed by no rank";
         for (const TensorSlot& slot : layouts_.at(group).tensors()) {
           for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
-            if (!seen->second[static_cast<std::size_t>(i)])
+            if (!seen->second[i])
               return "no rank has element " + std::to_string(i) + " of " + std::string(name(id));
           }
         }

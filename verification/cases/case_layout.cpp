@@ -18,7 +18,7 @@ std::vector<std::vector<std::array<std::int64_t, 3>>> replicated_parts(
   for (const FlatRange& bucket : local.shards.buckets()) {
     parts.emplace_back();
     for (const Piece& piece : local.layout.pieces({bucket})) {
-      if (!local.placement[static_cast<std::size_t>(piece.tensor)].tp_replicated) continue;
+      if (!local.placement[piece.tensor].tp_replicated) continue;
       parts.back().push_back({piece.tensor, piece.tensor_begin, piece.numel});
     }
     if (parts.back().empty()) parts.pop_back();
@@ -70,22 +70,21 @@ RankCoords CaseLayout::place(int rank) const {
 std::int64_t CaseLayout::global_index(int tp_rank, const Piece& piece, std::int64_t offset) const {
   const std::vector<TensorPlacement>& placement = local(tp_rank).placement;
   if (placement.empty()) return piece.global_begin + offset;
-  return placement[static_cast<std::size_t>(piece.tensor)].global(piece.tensor_begin + offset);
+  return placement[piece.tensor].global(piece.tensor_begin + offset);
 }
 
 std::int64_t CaseLayout::run_numel(int tp_rank, const Piece& piece, std::int64_t offset) const {
   const std::vector<TensorPlacement>& placement = local(tp_rank).placement;
   const std::int64_t rest = piece.numel - offset;
   if (placement.empty()) return rest;
-  const std::int64_t row = placement[static_cast<std::size_t>(piece.tensor)].row_numel;
+  const std::int64_t row = placement[piece.tensor].row_numel;
   return std::min(rest, row - (piece.tensor_begin + offset) % row);
 }
 
 std::vector<float> CaseLayout::to_local(int tp_rank, Span<const float> whole) const {
   const Local& here = local(tp_rank);
   const std::int64_t padded = here.layout.padded_numel();
-  std::vector<float> result(static_cast<std::size_t>(padded),
-                            std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> result(padded, std::numeric_limits<float>::quiet_NaN());
   for (const Piece& piece : here.layout.pieces({{0, padded}})) {
     for_runs(tp_rank, piece, [&](std::int64_t to, std::int64_t from, std::int64_t numel) {
       std::copy_n(whole.begin() + from, numel, result.begin() + to);

@@ -40,7 +40,7 @@ class CaseLayout {
   int shard_ranks() const { return grid_.data_ranks() / instances_; }
   bool plain() const { return grid_.tp == 1 && grid_.cp == 1 && instances_ == 1; }
   RankCoords place(int rank) const;
-  const Local& local(int tp_rank) const { return *locals_[static_cast<std::size_t>(tp_rank)]; }
+  const Local& local(int tp_rank) const { return *locals_[tp_rank]; }
 
   /// Global index of an element of a TP rank's tensor in the undistributed numbering.
   std::int64_t global_index(int tp_rank, const Piece& piece, std::int64_t offset) const;

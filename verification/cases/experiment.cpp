@@ -241,7 +241,7 @@ void Experiment::store_leaf(std::int64_t step, std::int64_t micro_batch, const F
   for (const Piece& piece : layout.pieces({{0, layout.padded_numel()}})) {
     const bool given = has_grad(step, micro_batch, piece.tensor);
     for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i) {
-      const float value = given ? grad[static_cast<std::size_t>(i)] : 0.0F;
+      const float value = given ? grad[i] : 0.0F;
       store_element(leaf, i, value);
     }
   }
@@ -279,8 +279,7 @@ double Experiment::leaf_part(std::int64_t step, std::int64_t micro_batch,
   store_leaf(step, micro_batch, layout, grad, leaf);
   // Into one part only: the other ranks add finite numbers to it. The last TP rank has the end of a
   // split tensor.
-  const bool cut = overflow_tensor_ >= 0 &&
-                   workload::byte_gpt_cuts(shape_)[static_cast<std::size_t>(overflow_tensor_)] >= 0;
+  const bool cut = overflow_tensor_ >= 0 && workload::byte_gpt_cuts(shape_)[overflow_tensor_] >= 0;
   const bool holds =
       groups.tp == nullptr || groups.tp->rank() == (cut ? groups.tp->world_size() - 1 : 0);
   const bool first = holds && (groups.cp == nullptr || groups.cp->rank() == 0);

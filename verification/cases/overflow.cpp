@@ -22,7 +22,7 @@ std::int64_t overflow_tensor(const RunConfig& config, const FlatLayout& layout) 
 
 void plant_infinity(const FlatLayout& layout, std::int64_t tensor, const TensorView& leaf) {
   if (tensor < 0) return;
-  const TensorSlot& slot = layout.tensors()[static_cast<std::size_t>(tensor)];
+  const TensorSlot& slot = layout.tensors()[tensor];
   const std::int64_t last = slot.begin + slot.numel - 1;
   store_element(leaf, last, std::numeric_limits<float>::infinity());
 }

@@ -58,7 +58,7 @@ void attention(const Pass<Real>& pass, AttentionSaved<Real>& saved, Matrix<Real>
   for (int h = 0; h < shape.heads / pass.place.tp_size; ++h) {
     const Matrix<Real> query = head_columns(shape, h, saved.query.view());
     const Matrix<Real> key = head_columns(shape, h, saved.key.view());
-    const Matrix<Real> probabilities = saved.probabilities[static_cast<std::size_t>(h)].view();
+    const Matrix<Real> probabilities = saved.probabilities[h].view();
     matmul(pass.set, query, key.transposed(), probabilities);
     if (shape.swiglu) {
       causal_softmax<Real>(first, Real{1} / divisor, probabilities);
@@ -80,8 +80,7 @@ void attention_backward(const Pass<Real>& pass, const AttentionSaved<Real>& save
   Buffer<Real> d_scores_buffer(rows.numel(), shape.context);
   const Matrix<Real> d_scores = d_scores_buffer.view();
   for (int h = 0; h < shape.heads / pass.place.tp_size; ++h) {
-    const Matrix<const Real> probabilities =
-        saved.probabilities[static_cast<std::size_t>(h)].view();
+    const Matrix<const Real> probabilities = saved.probabilities[h].view();
     const Matrix<const Real> d_out = head_columns(shape, h, d_output);
     matmul(pass.set, d_out, head_columns(shape, h, saved.value.view()).transposed(), d_scores);
     matmul(pass.set, probabilities.transposed(), d_out, head_columns(shape, h, d_value), rows);

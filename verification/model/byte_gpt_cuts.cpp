@@ -8,7 +8,7 @@ std::vector<int> byte_gpt_cuts(const ByteGptShape& shape) {
   std::vector<int> cuts(byte_gpt_params(shape).size(), -1);
   for (int block = 0; block < shape.layers; ++block) {
     const auto cut = [&](BlockTensor which, int behind = 0) -> int& {
-      return cuts[static_cast<std::size_t>(block_tensor(shape, block, which) + behind)];
+      return cuts[block_tensor(shape, block, which) + behind];
     };
     for (const BlockTensor weight : {query, key, value, mlp_gate, mlp_up}) {
       if (weight == mlp_gate && !shape.swiglu) continue;

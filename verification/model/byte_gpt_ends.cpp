@@ -11,7 +11,7 @@ namespace {
 /// The `count` bytes from position `first` on: tokens, or targets with first + 1.
 Span<const std::uint8_t> window(Span<const std::uint8_t> tokens, std::int64_t first,
                                 std::int64_t count) {
-  return tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  return tokens.subspan(first, count);
 }
 
 template <class Real>
@@ -33,7 +33,7 @@ void token_embedding_backward(const BlockRange& rows, Span<const std::uint8_t> t
   for (std::int64_t token = 0; token < d_embedding.rows; ++token) {
     std::vector<std::int64_t> places;
     for (std::int64_t i = 0; i < dx.rows; ++i) {
-      if (tokens[static_cast<std::size_t>(i)] == token) places.push_back(i);
+      if (tokens[i] == token) places.push_back(i);
     }
     for (std::int64_t j = 0; j < dx.columns; ++j) {
       Real sums[sum_blocks] = {};
@@ -56,7 +56,7 @@ void embeddings_forward(const Pass<Real>& pass, Span<const std::uint8_t> tokens,
   const Matrix<const Real> positions = pass.params.matrix(position_embedding);
   const std::int64_t first = pass.own_rows().begin();
   for (std::int64_t i = 0; i < x.rows; ++i) {
-    const std::uint8_t token = tokens[static_cast<std::size_t>(first + i)];
+    const std::uint8_t token = tokens[first + i];
     for (std::int64_t j = 0; j < x.columns; ++j)
       x(i, j) = embedding(token, j) + positions(first + i, j);
   }

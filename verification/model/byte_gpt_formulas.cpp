@@ -67,18 +67,16 @@ void swiglu_backward(const Exec&, std::int64_t columns, double, Span<const doubl
 
 void causal_softmax(const Exec&, std::int64_t n, double scale, Span<const double> x,
                     Span<double> y) {
-  std::vector<double> e(static_cast<std::size_t>(n));
+  std::vector<double> e(n);
   for (std::int64_t r = 0; r < numel(x) / n; ++r) {
     const double* in = x.data() + r * n;
     double* out = y.data() + r * n;
     const std::int64_t seen = r % n + 1;
     double largest = scale * in[0];
     for (std::int64_t j = 1; j < seen; ++j) largest = std::max(largest, scale * in[j]);
-    for (std::int64_t j = 0; j < seen; ++j)
-      e[static_cast<std::size_t>(j)] = exp_f64(scale * in[j] - largest);
-    const double sum = blocked_prefix_sum<double>(
-        n, seen, [&](std::int64_t j) { return e[static_cast<std::size_t>(j)]; });
-    for (std::int64_t j = 0; j < seen; ++j) out[j] = e[static_cast<std::size_t>(j)] / sum;
+    for (std::int64_t j = 0; j < seen; ++j) e[j] = exp_f64(scale * in[j] - largest);
+    const double sum = blocked_prefix_sum<double>(n, seen, [&](std::int64_t j) { return e[j]; });
+    for (std::int64_t j = 0; j < seen; ++j) out[j] = e[j] / sum;
     std::fill(out + seen, out + n, 0.0);
   }
 }

@@ -31,14 +31,14 @@ class WideUnit {
  public:
   WideUnit(const FlatLayout& layout, const FlatRange& unit, const TensorView& view)
       : view_(view), pieces_(layout.pieces({unit})) {
-    if (view.dtype != DType::fp32) copy_.resize(static_cast<std::size_t>(view.numel));
+    if (view.dtype != DType::fp32) copy_.resize(view.numel);
   }
 
   void load_all() {
     if (copy_.empty()) return;
     for (const Piece& piece : pieces_) {
       for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
-        copy_[static_cast<std::size_t>(i)] = load_element(view_, i);
+        copy_[i] = load_element(view_, i);
       }
     }
   }
@@ -47,7 +47,7 @@ class WideUnit {
     if (copy_.empty()) return;
     for (const Piece& piece : pieces_) {
       for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
-        store_element(view_, i, copy_[static_cast<std::size_t>(i)]);
+        store_element(view_, i, copy_[i]);
       }
     }
   }
@@ -106,7 +106,7 @@ std::size_t ByteGptLayered::next_visit(int unit, bool is_forward) const {
 
 void ByteGptLayered::forward(int unit, const TensorView& param) {
   const std::size_t visit = next_visit(unit, true);
-  const FlatRange& range = units_[static_cast<std::size_t>(unit)];
+  const FlatRange& range = units_[unit];
   check_view("parameters", param, range);
   WideUnit wide(layout_, range, param);
   wide.load_all();
@@ -117,7 +117,7 @@ void ByteGptLayered::forward(int unit, const TensorView& param) {
 
 void ByteGptLayered::backward(int unit, const TensorView& param, const TensorView& grad) {
   const std::size_t visit = next_visit(unit, false);
-  const FlatRange& range = units_[static_cast<std::size_t>(unit)];
+  const FlatRange& range = units_[unit];
   check_view("parameters", param, range);
   check_view("gradients", grad, range);
   WideUnit wide(layout_, range, param);
@@ -136,7 +136,7 @@ void ByteGptLayered::backward(int unit, const TensorView& param, const TensorVie
 
 void ByteGptLayered::tell_complete(int unit, const TensorView& grad) const {
   if (!after_grad_) return;
-  const FlatRange& range = units_[static_cast<std::size_t>(unit)];
+  const FlatRange& range = units_[unit];
   for (const Piece& piece : layout_.pieces({range})) {
     after_grad_(micro_batch_, static_cast<int>(piece.tensor),
                 part_of(grad, piece.local_begin, piece.numel));
@@ -146,7 +146,7 @@ void ByteGptLayered::tell_complete(int unit, const TensorView& grad) const {
 void run_layered(LayeredModel& model, std::int64_t micro_batch, const TensorView& params,
                  const TensorView& leaf) {
   const auto unit_of = [&](const TensorView& flat, int unit) {
-    const FlatRange& range = model.units()[static_cast<std::size_t>(unit)];
+    const FlatRange& range = model.units()[unit];
     return part_of(flat, range.begin, range.numel());
   };
   const std::vector<int>& visits = model.visits();

@@ -84,7 +84,7 @@ void layer_norm_backward(const BlockRange& rows, Matrix<const Real> dy,
     return dy.row(i)[j] * normalized.row(i)[j];
   });
   column_sums<Real>(rows, dy, grads.vector(gain + 1));
-  std::vector<Real> scaled(static_cast<std::size_t>(dy.columns));  // d loss / d normalized
+  std::vector<Real> scaled(dy.columns);  // d loss / d normalized
   for (std::int64_t i = 0; i < dy.rows; ++i) {
     const Real* unit = normalized.row(i);
     Real* out = dx.row(i);
@@ -155,7 +155,7 @@ double cross_entropy(InstructionSet set, const BlockRange& rows, Matrix<Real> lo
     Real* row = logits.row(i);
     // ln(sum) - (target's logit - max), not -ln(probability), which would be infinite where a
     // probability rounds to 0.
-    const double target = row[targets[static_cast<std::size_t>(i)]];
+    const double target = row[targets[i]];
     const double max = *std::max_element(row, row + logits.columns);
     const double sum = softmax_row(set, row, logits.columns, logits.columns);
     return log_f64(sum) - (target - max);
@@ -168,7 +168,7 @@ void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t>
   const auto divisor = static_cast<Real>(positions);
   for (std::int64_t i = 0; i < probabilities.rows; ++i) {
     Real* row = probabilities.row(i);
-    row[targets[static_cast<std::size_t>(i)]] -= Real{1};
+    row[targets[i]] -= Real{1};
     for (std::int64_t j = 0; j < probabilities.columns; ++j) row[j] = row[j] / divisor * loss_scale;
   }
 }

@@ -114,8 +114,7 @@ double cross_entropy_loss(InstructionSet, const BlockRange& rows, Matrix<float> 
   reference::cross_entropy_loss(exec, plain_loss, vocabulary, 1, saved.largest, saved.targets,
                                 exp_sum, shifted_sum, target_bits, loss, saved.total,
                                 saved.log_total);
-  return partial_sum<double>(rows,
-                             [&](std::int64_t i) { return loss[static_cast<std::size_t>(i)]; });
+  return partial_sum<double>(rows, [&](std::int64_t i) { return loss[i]; });
 }
 
 double cross_entropy_loss(InstructionSet set, const BlockRange& rows, Matrix<double> logits,

@@ -20,9 +20,7 @@ ByteGptShape filled(ByteGptShape shape, Span<const std::uint8_t> tokens) {
 }  // namespace
 
 std::vector<FlatRange> byte_gpt_units(const ByteGptShape& shape, const FlatLayout& layout) {
-  const auto begin = [&](int tensor) {
-    return layout.tensors()[static_cast<std::size_t>(tensor)].begin;
-  };
+  const auto begin = [&](int tensor) { return layout.tensors()[tensor].begin; };
   std::vector<FlatRange> units = {{0, begin(block_tensor(shape, 0, attention_norm))}};
   for (int block = 0; block < shape.layers; ++block) {
     // One past the last block is the final norm.

@@ -78,7 +78,7 @@ void gather_rows(Communicator* group, const BlockRange& rows, Matrix<Real> matri
   for (int s = 0; s < group->world_size(); ++s) {
     recv.push_back(bytes_of(part_of(rows, s, group->world_size(), matrix)));
   }
-  group->all_gather(recv[static_cast<std::size_t>(group->rank())], recv);
+  group->all_gather(recv[group->rank()], recv);
 }
 
 template <class Real>
@@ -88,9 +88,9 @@ Matrix<Real> fold_rows(Communicator* group, const BlockRange& rows, Matrix<Real>
   const Matrix<Real> own = part_of(rows, mine, size, partial);
   if (size == 1) return own;
   const std::int64_t numel = own.rows * own.columns;
-  std::vector<Real> received(static_cast<std::size_t>(numel * size));
-  std::vector<Span<const std::byte>> send(static_cast<std::size_t>(size));
-  std::vector<Span<std::byte>> recv(static_cast<std::size_t>(size));
+  std::vector<Real> received(numel * size);
+  std::vector<Span<const std::byte>> send(size);
+  std::vector<Span<std::byte>> recv(size);
   for (int s = 0; s < size; ++s) {
     if (s == mine) continue;
     const auto k = static_cast<std::size_t>(s);
@@ -101,7 +101,7 @@ Matrix<Real> fold_rows(Communicator* group, const BlockRange& rows, Matrix<Real>
   for (std::int64_t i = 0; i < numel; ++i) {
     Real nodes[sum_blocks] = {};
     for (int s = 0; s < size; ++s) {
-      nodes[s] = s == mine ? own.data[i] : received[static_cast<std::size_t>(s * numel + i)];
+      nodes[s] = s == mine ? own.data[i] : received[s * numel + i];
     }
     fused_fold(nodes, size);
     own.data[i] = nodes[0];

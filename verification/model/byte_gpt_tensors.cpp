@@ -99,8 +99,7 @@ void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::u
   check_layout(shape, layout, numel(flat));
   for (std::size_t k = 0; k < layout.tensors().size(); ++k) {
     const TensorSlot& slot = layout.tensors()[k];
-    const Span<float> values =
-        flat.subspan(static_cast<std::size_t>(slot.begin), static_cast<std::size_t>(slot.numel));
+    const Span<float> values = flat.subspan(slot.begin, slot.numel);
     if (slot.shape.size() == 1) {
       std::ranges::fill(values, slot.name.ends_with(".gain") ? 1.0F : 0.0F);
       continue;

@@ -69,9 +69,7 @@ class Tensors {
   }
 
  private:
-  const TensorSlot& slot(int tensor) const {
-    return layout_->tensors()[static_cast<std::size_t>(tensor)];
-  }
+  const TensorSlot& slot(int tensor) const { return layout_->tensors()[tensor]; }
 
   const FlatLayout* layout_;
   Span<Real> flat_;

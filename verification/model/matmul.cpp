@@ -107,7 +107,7 @@ void multiply(InstructionSet set, Matrix<const Real> a, Matrix<const Real> b, Ma
   ZP_CHECK(c.column_stride == 1, ErrorCode::invalid_argument,
            "the result of a product has column stride " + std::to_string(c.column_stride),
            "rows are written as contiguous memory", "compute the transposed product instead");
-  std::vector<Real> panel(static_cast<std::size_t>(b.rows * panel_columns<Real>));
+  std::vector<Real> panel(b.rows * panel_columns<Real>);
   for (std::int64_t first = 0; first < c.columns; first += panel_columns<Real>) {
     const std::int64_t count = std::min<std::int64_t>(panel_columns<Real>, c.columns - first);
     // Lanes past the last column have stale values of the previous panel: their results are

@@ -81,7 +81,7 @@ double RecordedGradients::loss(std::int64_t step, std::int64_t micro_batch) cons
   const std::int64_t width = num_bytes(tensor->dtype);
   std::array<std::byte, 8> bytes{};
   reader_.read(*tensor, ((step - 1) * micro_batches_ + micro_batch) * width,
-               Span<std::byte>(bytes).first(static_cast<std::size_t>(width)));
+               Span<std::byte>(bytes).first(width));
   if (tensor->dtype == SafeDType::f64) return std::bit_cast<double>(bytes);
   return static_cast<double>(element(bytes.data(), SafeDType::f32));
 }

@@ -112,7 +112,7 @@ class Wave {
       if (truth_) truth_->step(step);
       ticks.tick(experiment_, step);
       settings_.thread_pool.for_each(static_cast<std::int64_t>(parts.size()), [&](std::int64_t i) {
-        for (CaseRun* run : parts[static_cast<std::size_t>(i)]) {
+        for (CaseRun* run : parts[i]) {
           run->run_step(step, leaves_, truth_ ? &truth_->optimizer() : nullptr);
           ticks.tick(experiment_, step);
         }

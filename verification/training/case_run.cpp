@@ -115,7 +115,7 @@ CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique
       device_calls_(ranks_.size()) {
   try {
     world_->run([&](int rank, const RankComparison::Communicators& comms) {
-      ranks_[static_cast<std::size_t>(rank)] = std::make_unique<RankComparison>(
+      ranks_[rank] = std::make_unique<RankComparison>(
           experiment_, spec_, layout_, comms, threads_per_rank(spec_, cases_at_once),
           candidate_factory(spec_.implementation, fault_, spec_.mode));
     });

@@ -28,7 +28,7 @@ std::string own_path() {
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
   ZP_CHECK(length > 0, ErrorCode::io, "this program cannot find its own file",
            "it starts itself under mpirun", "start it under mpirun yourself");
-  path.resize(static_cast<std::size_t>(length));
+  path.resize(length);
   return path;
 }
 

@@ -62,7 +62,7 @@ GradsOfStep leaves_of(const Experiment& experiment, std::int64_t step, const Ten
                       int log2_scale, DType dtype) {
   const std::int64_t count = experiment.config().micro_batches;
   GradsOfStep leaves;
-  leaves.losses.resize(static_cast<std::size_t>(count));
+  leaves.losses.resize(count);
   for (std::int64_t j = 0; j < count; ++j)
     leaves.values.emplace_back(experiment.layout().padded_numel(), dtype);
   parallel_for(available_cores(), count, [&](std::int64_t j) {
@@ -95,8 +95,7 @@ void record_gradients(const Experiment& experiment, const std::string& file) {
   for (std::int64_t step = 1; step <= config.steps; ++step) {
     const GradsOfStep unscaled = leaves_of(experiment, step, optimizer.param(), 0, DType::fp32);
     for (std::int64_t j = 0; j < config.micro_batches; ++j) {
-      const auto* flat =
-          static_cast<const float*>(unscaled.values[static_cast<std::size_t>(j)].data());
+      const auto* flat = static_cast<const float*>(unscaled.values[j].data());
       for (const TensorSlot& slot : layout.tensors()) {
         writer.write(workload::gradient_name(step, j, slot.name), bytes_of(flat, slot));
       }

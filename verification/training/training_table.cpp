@@ -19,8 +19,7 @@ namespace {
 std::string bar(double value, double high, int width) {
   const int filled =
       high > 0 ? std::clamp(static_cast<int>(std::lround(value / high * width)), 0, width) : 0;
-  return std::string(static_cast<std::size_t>(filled), '#') +
-         std::string(static_cast<std::size_t>(width - filled), '.');
+  return std::string(filled, '#') + std::string(width - filled, '.');
 }
 
 void add_training(std::string& out, const TrainingTrace& trace) {

@@ -67,7 +67,7 @@ inline bool all_gather_is_right(Communicator& comm, std::int64_t round, bool in_
     want.push_back(block(round, peer, 0, count_for(round, peer, 0)));
     recv.emplace_back(want.back().size());
   }
-  Bytes& own = recv[static_cast<std::size_t>(comm.rank())];
+  Bytes& own = recv[comm.rank()];
   if (in_place) own = mine;
   comm.all_gather(in_place ? own : mine, writable(recv));
   return recv == want;

@@ -52,8 +52,8 @@ inline bool group_is_right(Communicator& group, const std::vector<int>& members,
                            int rank_in_parent) {
   std::vector<std::uint64_t> ranks(members.size(), 0);
   if (group.world_size() != static_cast<int>(members.size())) return false;
-  if (members[static_cast<std::size_t>(group.rank())] != rank_in_parent) return false;
-  ranks[static_cast<std::size_t>(group.rank())] = static_cast<std::uint64_t>(rank_in_parent) + 1;
+  if (members[group.rank()] != rank_in_parent) return false;
+  ranks[group.rank()] = static_cast<std::uint64_t>(rank_in_parent) + 1;
   group.all_reduce(ranks, IntegerReduce::bitwise_or);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i] != static_cast<std::uint64_t>(members[i]) + 1) return false;

@@ -219,7 +219,7 @@ inline bool sums_are_right(Communicator& control, bool from_last,
     std::uint64_t expected = 0;
     for (int rank = 0; rank < ranks; ++rank)
       expected += 0x0101010101010101U * value(static_cast<int>(n), rank);
-    std::vector<std::uint64_t> got(static_cast<std::size_t>(num_words[n]));
+    std::vector<std::uint64_t> got(num_words[n]);
     std::memcpy(got.data(), seen[n].data(), static_cast<std::size_t>(sizes[n]));
     right = right && got == std::vector<std::uint64_t>(got.size(), expected);
   }

@@ -42,8 +42,7 @@ bool float_sum_is_the_hosts(Communicator& control, Communicator& staged, std::in
       send.push_back(x % 5 == 0 ? -0.0F : (static_cast<float>(x % 20001) - 10000.0F) / 7.0F);
     }
   }
-  std::vector<float> host(
-      static_cast<std::size_t>(counts[static_cast<std::size_t>(control.rank())]));
+  std::vector<float> host(counts[control.rank()]);
   std::vector<float> device = host;
   control.native_reduce_scatter(send, counts, host);
   staged.native_reduce_scatter(send, counts, device);

@@ -47,13 +47,11 @@ TEST_CASE("device: host memory is reusable once staged, and filled only by the w
     }
     std::vector<Bytes> back(blocks, Bytes(static_cast<std::size_t>(num_bytes), 0x77));
     for (int block = 0; block < blocks; ++block) {
-      stage_to_host(back[static_cast<std::size_t>(block)].data(), data.data() + block * num_bytes,
-                    num_bytes);
+      stage_to_host(back[block].data(), data.data() + block * num_bytes, num_bytes);
     }
     CHECK(back.back().back() == 0x77);
     check_calls({.waits = 1}, [] { wait_for_stream(); });
-    for (int block = 0; block < blocks; ++block)
-      CHECK(back[static_cast<std::size_t>(block)] == numbered(num_bytes, block));
+    for (int block = 0; block < blocks; ++block) CHECK(back[block] == numbered(num_bytes, block));
   }
 }
 

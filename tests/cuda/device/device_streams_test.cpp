@@ -206,7 +206,7 @@ TEST_CASE("device: host threads synchronize work by events") {
         if (link > 0) current_stream().wait_for(events[static_cast<std::size_t>(link) - 1]);
         unsigned char* const source = chain.data() + link * num_bytes;
         enqueue_on_device(source + num_bytes, source, num_bytes);
-        events[static_cast<std::size_t>(link)].record();
+        events[link].record();
       } catch (const std::exception& error) {
         FAIL_CHECK(error.what());
       }

@@ -92,7 +92,7 @@ inline void check_fold(const std::vector<Piece>& pieces, const cuda::host::FoldP
   for (std::size_t p = 0; p < pieces.size(); ++p) {
     for (std::int64_t i = 0; i < pieces[p].numel; ++i) {
       const float found = std::bit_cast<float>(buffers[sum].get(pieces[p], i));
-      if (!same(found, expected[p][static_cast<std::size_t>(i)])) ++wrong;
+      if (!same(found, expected[p][i])) ++wrong;
       buffers[sum].take_back(pieces[p], i);
     }
   }

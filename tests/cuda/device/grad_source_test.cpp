@@ -44,7 +44,7 @@ GradFormula formula() { return {.seed = 5, .overflow_every = 5, .overflow_elemen
 
 /// Host copy of a view in device memory.
 std::vector<std::byte> fetched(const TensorView& view) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(view.num_bytes()));
+  std::vector<std::byte> bytes(view.num_bytes());
   device::stage_to_host(bytes.data(), view.data, view.num_bytes());
   device::wait_for_stream();
   return bytes;
@@ -105,7 +105,7 @@ Seen run_steps(const GridPlace& place, int stage, bool layers) {
                       [&] { return on_host->loss_scaler().log2_scale; });
   DeviceGradSource leaves(formula(), layout(), setup.grad_dtype, optimizer->log2_loss_scale(), {},
                           layers ? units() : std::vector<FlatRange>{});
-  const std::vector<float> ones(static_cast<std::size_t>(layout().padded_numel()), 1.0F);
+  const std::vector<float> ones(layout().padded_numel(), 1.0F);
   FullState state;
   state.master = state.exp_avg = state.exp_avg_sq = ones;
   state.scaler = {15, 0, 1};
@@ -173,9 +173,8 @@ TEST_CASE(
       CAPTURE(stage);
       CAPTURE(layers);
       std::vector<Seen> seen(3);
-      run_grid({1, 3}, [&](const GridPlace& place) {
-        seen[static_cast<std::size_t>(place.rank)] = run_steps(place, stage, layers);
-      });
+      run_grid({1, 3},
+               [&](const GridPlace& place) { seen[place.rank] = run_steps(place, stage, layers); });
       for (const Seen& one : seen) {
         CHECK(one.difference == "");
         CHECK(one.growths >= 2);

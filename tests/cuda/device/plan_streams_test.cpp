@@ -74,12 +74,11 @@ TEST_CASE("device: removing any wait of a plan disturbs it where the audit predi
         REQUIRE(finding->fault == PlanFault::unordered);
         const auto [earlier, later] = std::minmax(finding->first, finding->second);
         std::vector<double> shares = no_delay(plan);
-        shares[static_cast<std::size_t>(earlier)] = 1.0;
+        shares[earlier] = 1.0;
         bool either = false;
         for (const PlanStream first : streams) {
           const std::vector<bool> disturbed = watch.disturbed(plan, shares, first);
-          either = either || disturbed[static_cast<std::size_t>(earlier)] ||
-                   disturbed[static_cast<std::size_t>(later)];
+          either = either || disturbed[earlier] || disturbed[later];
         }
         CHECK(either);
         ++removed;

@@ -140,7 +140,7 @@ class PlanWatch {
       return {array.data() + static_cast<std::size_t>(index) * numel, numel};
     }
     std::vector<float> read() const {
-      std::vector<float> values(static_cast<std::size_t>(array.count()));
+      std::vector<float> values(array.count());
       array.read(values);
       return values;
     }

@@ -53,8 +53,7 @@ class StepTruth {
       : c(step_case), steps(c.parts.size(), 0), ratios(c.parts.size(), 1) {
     const auto numel = static_cast<std::size_t>(c.shard_numel());
     for (int i = 0; i < num_buffers; ++i) {
-      b[static_cast<std::size_t>(i)] =
-          tests::random_values(static_cast<std::int64_t>(numel), 50 + i, 3);
+      b[i] = tests::random_values(static_cast<std::int64_t>(numel), 50 + i, 3);
     }
     for (float& v : b[exp_avg_sq]) v = std::fabs(v);
     for (float& v : b[max_exp_avg_sq]) v = std::fabs(v);
@@ -115,8 +114,7 @@ inline bool StepTruth::make_scalars() {
   scalars.clear();
   for (std::size_t set = 0; set < num_sets; ++set) {
     const std::int64_t group = c.own_counts ? c.parts[set].group : static_cast<std::int64_t>(set);
-    const auto& row =
-        c.schedule[static_cast<std::size_t>((t - c.first_row_t) * c.num_groups + group)];
+    const auto& row = c.schedule[(t - c.first_row_t) * c.num_groups + group];
     const oracle_hyper hyper = to_oracle(c.rules.hyper, row);
     const std::int64_t own_t = c.own_counts ? static_cast<std::int64_t>(steps[set]) + 1 : t;
     oracle_scalars made{};

@@ -74,7 +74,7 @@ void check_conversions(const Exec& exec, const BlockGrid& grid, std::int64_t fir
                        const BlockImplementations& implementations) {
   using device_test::Place;
   const std::int64_t part = numel(source.span());
-  std::vector<float> scale(static_cast<std::size_t>(grid.num_blocks()));
+  std::vector<float> scale(grid.num_blocks());
   device_test::fill(scale, 9);
   for (std::size_t b = 0; b < scale.size(); b += 2)
     scale[b] = std::ldexp(1.0F + static_cast<float>(b % 5) / 7, static_cast<int>(b % 11));
@@ -137,7 +137,7 @@ inline void check_blocks(const Exec& exec, const BlockImplementations& implement
           Place<float> values(shape.part, shape.offset);
           device_test::fill(values.span(), 2);
           if (finite) device_test::fill_finite(values.span(), 2);
-          std::vector<std::uint32_t> amax(static_cast<std::size_t>(grid.num_blocks()));
+          std::vector<std::uint32_t> amax(grid.num_blocks());
           for (std::size_t b = 0; b < amax.size(); b += 3) amax[b] = 0x3F800000;
           std::vector<std::uint32_t> want = amax;
           for (std::int64_t i = 0; i < shape.part; ++i) {

@@ -63,8 +63,7 @@ void check_boundaries(void (*implementation)(const Exec&, Span<const float>, Spa
   }
   Place<Format> target(static_cast<std::int64_t>(values.size()), 0);
   implementation(exec, values, target.span());
-  target.check(
-      [&](std::int64_t i) { return expected_narrow<Format>(values[static_cast<std::size_t>(i)]); });
+  target.check([&](std::int64_t i) { return expected_narrow<Format>(values[i]); });
 }
 
 template <class Source>
@@ -73,7 +72,7 @@ void check_widen_all(void (*implementation)(const Exec&, Span<const Source>, Spa
   Place<Source> source(num_patterns, 0);
   Place<float> target(num_patterns, 0);
   for (std::int64_t i = 0; i < num_patterns; ++i) {
-    source.span()[static_cast<std::size_t>(i)].bits = static_cast<decltype(Source::bits)>(i);
+    source.span()[i].bits = static_cast<decltype(Source::bits)>(i);
   }
   implementation(exec, source.span(), target.span());
   target.check([&](std::int64_t i) { return expected_widen<Source>(source[i]); });

@@ -26,11 +26,11 @@ void check_as_host(void (*implementation)(const Exec&, Span<const Source>, Span<
     Place<Source> source(numel, offset[0]);
     Place<Target> target(numel, offset[1]);
     fill(source.span(), 1);
-    std::vector<Target> want(static_cast<std::size_t>(numel));
+    std::vector<Target> want(numel);
     const Place<Source>& given = source;
     implementation(exec, given.span(), target.span());
     other(exec, given.span(), want);
-    target.check([&](std::int64_t i) { return want[static_cast<std::size_t>(i)]; });
+    target.check([&](std::int64_t i) { return want[i]; });
   });
 }
 

@@ -73,10 +73,10 @@ TEST_CASE("device: one value that is not finite is found wherever it is") {
       if (at < 0 || at >= numel) continue;
       for (const float bad :
            {0x1p101F, -inf, std::numeric_limits<float>::quiet_NaN()}) {  // the first overflows
-        source.span()[static_cast<std::size_t>(at)] = bad;
+        source.span()[at] = bad;
         CHECK(on_device<device::unscale>(exec, 0x1p27F, source.span(), target.span()));
       }
-      source.span()[static_cast<std::size_t>(at)] = 1.0F;
+      source.span()[at] = 1.0F;
     }
   });
 }

@@ -90,10 +90,8 @@ TEST_CASE("device: norm limbs and counts") {
     Place<float> grad(numel, offset[0]);
     fill_finite(grad.span(), 7);
     check_norms(grad);
-    for (std::int64_t i = 0; i < numel; i += 5000)
-      grad.span()[static_cast<std::size_t>(i)] = i % 2 == 0 ? inf : -inf;
-    for (std::int64_t i = 900; i < numel; i += 9000)
-      grad.span()[static_cast<std::size_t>(i)] = -not_a_number;
+    for (std::int64_t i = 0; i < numel; i += 5000) grad.span()[i] = i % 2 == 0 ? inf : -inf;
+    for (std::int64_t i = 900; i < numel; i += 9000) grad.span()[i] = -not_a_number;
     check_norms(grad);
   });
 }
@@ -118,10 +116,10 @@ TEST_CASE("device: the largest magnitude as an integer") {
     for (const std::int64_t at : {std::int64_t{0}, numel / 2, numel - 1}) {
       if (at < 0 || at >= numel) continue;
       for (const float x : {-std::numeric_limits<float>::max(), -inf, -not_a_number}) {
-        grad.span()[static_cast<std::size_t>(at)] = x;
+        grad.span()[at] = x;
         check_max(grad.span(), 0);
       }
-      grad.span()[static_cast<std::size_t>(at)] = 1.0F;
+      grad.span()[at] = 1.0F;
     }
   });
 }
@@ -130,7 +128,7 @@ TEST_CASE("device: the p-norm stays within its bound") {
   if (!usable()) return;
   for (const std::int64_t numel : {1, 2, 255, 257, 4097, 20000}) {
     CAPTURE(numel);
-    std::vector<float> grad(static_cast<std::size_t>(numel));
+    std::vector<float> grad(numel);
     for (std::size_t i = 0; i < grad.size(); ++i)
       grad[i] = (static_cast<float>(hash(i, 9) >> 8) - 0x1p23F) * 0x1p-24F;
     for (const double p : {0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 7.25, 100.0, 1e300}) check_p(grad, p);

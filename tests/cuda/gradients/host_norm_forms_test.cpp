@@ -29,7 +29,7 @@ void add_literally(std::uint64_t mantissa, int exponent, NormLimbs& limbs) {
   for (int bit = 0; bit < 64; ++bit) {
     if ((mantissa >> bit & 1U) == 0) continue;
     const int place = bit + exponent + 352;
-    limbs.limbs[static_cast<std::size_t>(place / 32)] += 1ULL << (place % 32);
+    limbs.limbs[place / 32] += 1ULL << (place % 32);
   }
 }
 

@@ -144,12 +144,12 @@ TEST_CASE(
   const auto parts = std::ssize(files);
   REQUIRE(parts > 1);
   const std::int64_t stride = file.num_bytes() / parts / 2;
-  std::vector<std::byte> old(static_cast<std::size_t>(stride));
+  std::vector<std::byte> old(stride);
   std::int64_t seen = 0;  // checked bytes: all but those that fill up a line
   for (const int raw : files) {
     REQUIRE(::pread(raw, old.data(), old.size(), 0) == stride);
     for (std::int64_t i = 0; i < stride; ++i) {
-      std::byte byte = old[static_cast<std::size_t>(i)] ^ std::byte{4};
+      std::byte byte = old[i] ^ std::byte{4};
       REQUIRE(::pwrite(raw, &byte, 1, i) == 1);
       std::string error;
       try {
@@ -160,7 +160,7 @@ TEST_CASE(
       }
       CHECK((error.empty() || error.starts_with("chunk 0 of the state offloaded to ")));
       seen += error.empty() ? 0 : 1;
-      REQUIRE(::pwrite(raw, &old[static_cast<std::size_t>(i)], 1, i) == 1);
+      REQUIRE(::pwrite(raw, &old[i], 1, i) == 1);
     }
     file.read(0, at);
   }

@@ -76,7 +76,7 @@ TEST_CASE("offloaded gradients: pages that have an offloaded element, each once"
       setup.groups.of_tensor = {1, 0, 1, 0};  // tensors leave in another order, with gaps
       const StateSplit split = split_of(setup);
       for (const std::int64_t page : {1, 16, 1024, 100000}) {
-        std::vector<int> wanted(static_cast<std::size_t>(split.numel()));
+        std::vector<int> wanted(split.numel());
         for (const StateSplit::Stretch& stretch : split.stretches()) {
           if (!stretch.offloaded) continue;
           for (std::int64_t i = stretch.local_begin; i < stretch.local_begin + stretch.numel; ++i) {
@@ -87,8 +87,7 @@ TEST_CASE("offloaded gradients: pages that have an offloaded element, each once"
         }
         std::vector<int> seen(wanted.size());
         for (const FlatRange& range : split.grad_pages(page)) {
-          for (std::int64_t i = range.begin; i < range.end; ++i)
-            ++seen[static_cast<std::size_t>(i)];
+          for (std::int64_t i = range.begin; i < range.end; ++i) ++seen[i];
         }
         CHECK(seen == wanted);
       }
@@ -150,7 +149,7 @@ TEST_CASE(
     buffer.seal(exec);
     for (const FlatRange& range : pages) {
       for (std::int64_t i = range.begin; i < range.end; i += range.numel() / 7) {
-        float& value = values[static_cast<std::size_t>(i)];
+        float& value = values[i];
         buffer.check(exec);
         value = 1.0000001F;
         expect_error(
@@ -163,7 +162,7 @@ TEST_CASE(
         buffer.seal(exec);
       }
     }
-    std::ranges::fill(values.subspan(static_cast<std::size_t>(pages.back().end)),
+    std::ranges::fill(values.subspan(pages.back().end),
                       2.0F);  // it is in memory
     buffer.check(exec);
   }

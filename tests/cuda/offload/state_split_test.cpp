@@ -47,13 +47,13 @@ std::vector<std::int64_t> tensors_of(const std::vector<FlatRange>& ranges) {
 /// 1 for the elements of tensors in offloaded stretches; and places are packed, in increasing
 /// order.
 std::vector<char> offloaded_by_stretches(const StateSplit& split, std::int64_t numel) {
-  std::vector<char> out(static_cast<std::size_t>(numel), 2);
+  std::vector<char> out(numel, 2);
   std::int64_t next[2] = {0, 0};
   for (const StateSplit::Stretch& stretch : split.stretches()) {
     CHECK(stretch.place == next[stretch.offloaded]);
     next[stretch.offloaded] += stretch.numel;
     for (std::int64_t i = 0; i < stretch.numel; ++i) {
-      char& at = out[static_cast<std::size_t>(stretch.local_begin + i)];
+      char& at = out[stretch.local_begin + i];
       CHECK(at == 2);
       at = stretch.offloaded ? 1 : 0;
       CHECK(split.place(stretch.local_begin + i) == stretch.place + i);
@@ -133,9 +133,9 @@ TEST_CASE("state split: every element is in one place, for any ranges, fraction,
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (tensors[i] < 0) continue;
       ++all;
-      ++of_tensor[static_cast<std::size_t>(tensors[i])];
+      ++of_tensor[tensors[i]];
       taken += out[i];
-      taken_of[static_cast<std::size_t>(tensors[i])] += out[i];
+      taken_of[tensors[i]] += out[i];
       if (order == OffloadOrder::flat) CHECK(!(ended && out[i] == 1));
       if (out[i] == 0) ended = true;
     }
@@ -190,7 +190,7 @@ TEST_CASE(
     const auto of_tensor = [](std::int64_t block) {
       const std::int64_t begin = block * state_block_numel;
       const std::int64_t tensor = odd_layout().tensor_at(begin);
-      const TensorSlot& slot = odd_layout().tensors()[static_cast<std::size_t>(tensor)];
+      const TensorSlot& slot = odd_layout().tensors()[tensor];
       return std::min(state_block_numel, slot.begin + slot.numel - begin);
     };
     std::set<std::int64_t> right, left;
@@ -210,7 +210,7 @@ TEST_CASE(
         for (std::int64_t i = 0; i < piece.numel; ++i)
           left.insert((piece.global_begin + i) / state_block_numel);
         CHECK(piece.global_begin % state_block_numel == 0);
-        const TensorSlot& slot = odd_layout().tensors()[static_cast<std::size_t>(piece.tensor)];
+        const TensorSlot& slot = odd_layout().tensors()[piece.tensor];
         const std::int64_t end = piece.tensor_begin + piece.numel;
         CHECK((end % state_block_numel == 0 || end == slot.numel));
       }
@@ -234,8 +234,7 @@ TEST_CASE("state split: tensors are taken in the order of param groups") {
   const StateSplit split(setup, {{0, odd_layout().padded_numel()}});
   std::vector<std::int64_t> taken(7, 0);
   for (const StateSplit::Chunk& chunk : split.chunks()) {
-    for (const Piece& piece : chunk.pieces.blocks())
-      taken[static_cast<std::size_t>(piece.tensor)] += piece.numel;
+    for (const Piece& piece : chunk.pieces.blocks()) taken[piece.tensor] += piece.numel;
   }
   CHECK(taken ==
         std::vector<std::int64_t>{77, 3, 0, 3050, 1025, 0, 0});  // 0.4 of 6,204 is passed by 'w'

@@ -65,7 +65,7 @@ struct AloneRank {
     setup.hyper.lr = 0.01;
     setup.guards = true;
     optimizer = make_distributed_optimizer(setup, Space::host, fused);
-    const std::vector<float> ones(static_cast<std::size_t>(layout.padded_numel()), 1.0F);
+    const std::vector<float> ones(layout.padded_numel(), 1.0F);
     const std::vector<float> zeros(ones.size(), 0.0F);
     FullState state;
     state.master = ones;

@@ -46,7 +46,7 @@ TEST_CASE(
         optimizer->step(closure);
       } catch (const Error& error) {
         CHECK(error.code() == ErrorCode::comm);
-        texts[static_cast<std::size_t>(comm.rank())] = error.what();
+        texts[comm.rank()] = error.what();
       }
       CHECK(closure.evaluations() == 0);
     });

@@ -68,7 +68,7 @@ OptimizerSetup setup_for(Communicator& comm, const ShardMap& shards, int stage) 
   return setup;
 }
 
-const std::vector<float> ones(static_cast<std::size_t>(layout.padded_numel()), 1.0F);
+const std::vector<float> ones(layout.padded_numel(), 1.0F);
 const FullState first_state{ones, ones, ones, {}, {}, {}, 4, {0, 2, 1}};
 
 }  // namespace
@@ -90,7 +90,7 @@ TEST_CASE("on_nonfinite = error: every rank throws, nothing changes, and the nex
         const std::vector<Phase> kept = {Phase::update, Phase::cast, Phase::gather};
         const std::vector<std::byte> before = bytes_of(*optimizer, kept);
         const LossScalerState scaler = optimizer->loss_scaler();
-        std::string& problem = problems[static_cast<std::size_t>(comm.rank())];
+        std::string& problem = problems[comm.rank()];
         leaves.infinite = true;
         ErrorCode code = ErrorCode::internal;
         try {

@@ -53,7 +53,7 @@ TEST_CASE("scalars that differ on one rank are the same error on every rank, nam
         if (place.number == culprit && buffer.id == BufferId::tensor_steps)
           *static_cast<std::uint64_t*>(buffer.view.data) += 1;
       }
-      std::string& text = texts[static_cast<std::size_t>(place.number)];
+      std::string& text = texts[place.number];
       try {
         rank.optimizer->run_phase(Phase::prepare, rank.grads);
       } catch (const Error& error) {

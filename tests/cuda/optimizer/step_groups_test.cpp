@@ -71,7 +71,7 @@ TEST_CASE("groups: each tensor equals a run with only its group") {
         REQUIRE(all.numel == sets * num_step_scalar_words);
         for (std::int64_t set = 0; set < sets; ++set) {
           const bool per_tensor = missing == MissingGrad::skip;
-          if ((per_tensor ? groups.of_tensor[static_cast<std::size_t>(set)] : set) != g) continue;
+          if ((per_tensor ? groups.of_tensor[set] : set) != g) continue;
           const std::int64_t theirs = per_tensor ? set : 0;
           for (std::int64_t w = 0; w < num_step_scalar_words; ++w) {
             CHECK(element_bits(all, set * num_step_scalar_words + w) ==

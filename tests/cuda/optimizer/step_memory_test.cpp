@@ -17,13 +17,13 @@ std::vector<MemoryUse> memory_of(const OptimizerSetup& setup, int ranks,
   World world = production_world({1, ranks}, 0);
   world.setup = setup;
   world.shards = World::contract_map(bucket_numel);
-  std::vector<MemoryUse> use(static_cast<std::size_t>(ranks));
+  std::vector<MemoryUse> use(ranks);
   run_grid(world.grid, [&](const GridPlace& place) {
     WorldRank rank(world, place);
     rank.load();
     rank.optimizer->step(rank.grads);
     rank.optimizer->step(rank.grads);
-    use[static_cast<std::size_t>(place.number)] = rank.optimizer->memory();
+    use[place.number] = rank.optimizer->memory();
   });
   return use;
 }
@@ -44,7 +44,7 @@ TEST_CASE("memory at rest: as given by the stage, element by element") {
       const std::vector<MemoryUse> use = memory_of(setup, world, 2048);
       for (int rank = 0; rank < world; ++rank) {
         const std::int64_t own = stage == 0 ? all : shards.shard_numel(rank);
-        const BytesByClass& now = use[static_cast<std::size_t>(rank)].now;
+        const BytesByClass& now = use[rank].now;
         CHECK(of(now, MemoryClass::master) == 4 * own);
         CHECK(of(now, MemoryClass::state) == 8 * own);
         CHECK(of(now, MemoryClass::param_shard) == 2 * own);

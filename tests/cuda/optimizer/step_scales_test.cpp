@@ -201,8 +201,7 @@ bool transposed(const FlatLayout& layout, const Bytes& full, const Bytes& column
     const std::int64_t rows = slot.numel == 0 ? 0 : slot.numel / width;
     for (std::int64_t e = 0; e < slot.numel; ++e) {
       const std::int64_t to = e % width * rows + e / width;
-      same = same && full[static_cast<std::size_t>(slot.begin + e)] ==
-                         columns[static_cast<std::size_t>(slot.begin + to)];
+      same = same && full[slot.begin + e] == columns[slot.begin + to];
     }
   }
   return same;
@@ -294,7 +293,7 @@ TEST_CASE("scales: initial masters are the values of their codes, if the setup r
     for (std::int64_t e = 0; e < piece.numel; ++e) {
       const auto i = static_cast<std::size_t>(piece.local_begin + e);
       const float x = static_cast<float>(value_of_code(DType::e4m3, codes[i])) *
-                      inverse[static_cast<std::size_t>(blocks.block_of(piece.tensor, e))];
+                      inverse[blocks.block_of(piece.tensor, e)];
       wrong += std::bit_cast<std::uint32_t>(x) != std::bit_cast<std::uint32_t>(master[i]) ? 1 : 0;
     }
   }

@@ -37,12 +37,11 @@ FlatRange unit_of(std::size_t first, std::size_t last) {
 std::string gather_problem(cuda::ParamGather& gather, const FlatRange& unit, std::int64_t version) {
   const FlatLayout& layout = odd_layout();
   constexpr std::uint16_t untouched = 0xABCD;
-  std::vector<std::uint16_t> full(static_cast<std::size_t>(unit.numel()), untouched);
+  std::vector<std::uint16_t> full(unit.numel(), untouched);
   gather.gather(unit, {full.data(), DType::bf16, unit.numel()});
   for (std::int64_t i = unit.begin; i < unit.end; ++i) {
     const std::uint16_t want = layout.tensor_at(i) < 0 ? untouched : param_bits(i, version);
-    if (full[static_cast<std::size_t>(i - unit.begin)] != want)
-      return "wrong at " + std::to_string(i);
+    if (full[i - unit.begin] != want) return "wrong at " + std::to_string(i);
   }
   return "";
 }
@@ -61,7 +60,7 @@ TEST_CASE(
         CAPTURE(ragged);
         const ShardMap shards =
             ragged ? ragged_map(layout, world) : ShardMap(layout.padded_numel(), world, 2048);
-        std::vector<std::string> problems(static_cast<std::size_t>(world));
+        std::vector<std::string> problems(world);
         run_grid({1, world}, [&](const GridPlace& place) {
           Communicator& comm = *place.comm;
           OptimizerSetup setup = setup_for(comm, shards);
@@ -75,13 +74,12 @@ TEST_CASE(
           cuda::ParamStore params(setup, own, sharing, ledger);
           cuda::ParamGather gather(setup, plans, memory, params, sharing, comm);
           const MemoryUse resting = ledger.use();
-          std::string& problem = problems[static_cast<std::size_t>(comm.rank())];
+          std::string& problem = problems[comm.rank()];
           for (std::int64_t version = 1; version <= 2; ++version) {
             comm.barrier();  // as in phase unscale: a shard is not read while it is written
             for (const Piece& piece : layout.pieces(own)) {
               for (std::int64_t k = 0; k < piece.numel; ++k) {
-                params.as<bf16>(piece)[static_cast<std::size_t>(k)].bits =
-                    param_bits(piece.global_begin + k, version);
+                params.as<bf16>(piece)[k].bits = param_bits(piece.global_begin + k, version);
               }
             }
             gather.count_cast();
@@ -168,10 +166,10 @@ TEST_CASE(
         CAPTURE(stage);
         CAPTURE(world);
         const ShardMap shards = ragged_map(layout, world);
-        std::vector<std::string> problems(static_cast<std::size_t>(world));
+        std::vector<std::string> problems(world);
         run_grid({1, world}, [&](const GridPlace& place) {
           Communicator& comm = *place.comm;
-          std::string& problem = problems[static_cast<std::size_t>(comm.rank())];
+          std::string& problem = problems[comm.rank()];
           OptimizerSetup setup = setup_for(comm, shards);
           setup.stage = stage;
           setup.grad_sum = sum;

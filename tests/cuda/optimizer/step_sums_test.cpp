@@ -50,7 +50,7 @@ class AddingCommunicator final : public PlainCommunicator {
     std::vector<Span<std::byte>> in;
     std::size_t at = 0;
     for (std::size_t r = 0; r < world; ++r) {
-      out.push_back(std::as_bytes(send.subspan(at, static_cast<std::size_t>(counts[r]))));
+      out.push_back(std::as_bytes(send.subspan(at, counts[r])));
       in.push_back(std::as_writable_bytes(Span<float>(arrived[r])));
       at += static_cast<std::size_t>(counts[r]);
     }

@@ -17,7 +17,7 @@ constexpr MicroBatchOrder orders[] = {MicroBatchOrder::contiguous, MicroBatchOrd
 float tree(std::int64_t first, std::int64_t last, std::int64_t index) {
   if (last - first == 1) {
     const std::vector<float>& leaf = leaf_values(odd_layout().padded_numel(), 1, first);
-    return index % 11 == 3 ? -0.0F : leaf[static_cast<std::size_t>(index)];
+    return index % 11 == 3 ? -0.0F : leaf[index];
   }
   std::int64_t half = 1;
   while (half * 2 < last - first) half *= 2;
@@ -51,7 +51,7 @@ TEST_CASE(
       WorldRank rank(world, place);
       rank.load();
       rank.optimizer->step(rank.grads);
-      asked[static_cast<std::size_t>(place.number)] = rank.grads.asked;
+      asked[place.number] = rank.grads.asked;
     });
     using Numbers = std::vector<std::int64_t>;
     CHECK(asked[0] == (stage < 2 ? Numbers{0, 1} : Numbers{0, 2, 4}));

@@ -84,8 +84,8 @@ void KernelData::fill() {
   record.state = {static_cast<std::uint64_t>(steps_before), {log2_loss_scale, 0, 1}, 0};
   record_.write(record);
   input_.write({1, steps_before + 1, schedule_rows});
-  schedule_.write(std::vector<ScheduleRow>(static_cast<std::size_t>(schedule_rows),
-                                           {rules_.hyper.lr, rules_.hyper.weight_decay}));
+  schedule_.write(
+      std::vector<ScheduleRow>(schedule_rows, {rules_.hyper.lr, rules_.hyper.weight_decay}));
   pieces_.write(step_pieces(numel_));
   const cuda::SpaceArray<std::int32_t> scales(device_space(), 3);
   scales.write(std::vector<std::int32_t>{log2_loss_scale, 0, -4});
@@ -112,7 +112,7 @@ StepAccess KernelData::access() const {
 
 std::vector<const std::uint16_t*> KernelData::leaves(int count) const {
   std::vector<const std::uint16_t*> first;
-  for (int i = 0; i < count; ++i) first.push_back(leaves_[static_cast<std::size_t>(i)].data());
+  for (int i = 0; i < count; ++i) first.push_back(leaves_[i].data());
   return first;
 }
 

@@ -9,7 +9,7 @@ PairTable::PairTable() {
   for (const Axis& one : axes()) {
     first_.push_back(num_values_);
     num_values_ += static_cast<int>(one.values.size());
-    axis_.resize(static_cast<std::size_t>(num_values_), axis++);
+    axis_.resize(num_values_, axis++);
   }
   marks_.resize(static_cast<std::size_t>(num_values_) * static_cast<std::size_t>(num_values_));
 }
@@ -17,7 +17,7 @@ PairTable::PairTable() {
 std::string PairTable::name_of(int number) const {
   const std::size_t axis = axis_of(number);
   const Axis& one = axes()[axis];
-  return one.name + ":" + one.values[static_cast<std::size_t>(number - first_[axis])].name;
+  return one.name + ":" + one.values[number - first_[axis]].name;
 }
 
 bool PairTable::mark(int a, int b) {

@@ -52,7 +52,7 @@ const CoveredRow& PossiblePairs::witness(int a, int b) const {
   const std::size_t at =
       static_cast<std::size_t>(std::min(a, b)) * static_cast<std::size_t>(table_.num_values()) +
       static_cast<std::size_t>(std::max(a, b));
-  return rows_[static_cast<std::size_t>(witness_[at])];
+  return rows_[witness_[at]];
 }
 
 void PossiblePairs::meet(const CoveredRow& row) {
@@ -63,7 +63,7 @@ void PossiblePairs::meet(const CoveredRow& row) {
       if (!table_.mark(numbers[i], numbers[j])) continue;
       if (!kept) {
         for (const int number : numbers)
-          rows_with_[static_cast<std::size_t>(number)].push_back(static_cast<int>(rows_.size()));
+          rows_with_[number].push_back(static_cast<int>(rows_.size()));
         rows_.push_back(row);
       }
       kept = true;
@@ -128,9 +128,8 @@ void PossiblePairs::mix(const RunSpace& space, int a, int b) {
   if (axis_a == axis_b || !table_.marked(a, a) || !table_.marked(b, b)) return;
   Draw draw((static_cast<std::uint64_t>(a) << 32) + static_cast<std::uint64_t>(b));
   const auto any_row = [&](int number) -> const CoveredRow& {
-    const std::vector<int>& rows = rows_with_[static_cast<std::size_t>(number)];
-    return rows_[static_cast<std::size_t>(
-        rows[static_cast<std::size_t>(draw.below(static_cast<int>(rows.size())))])];
+    const std::vector<int>& rows = rows_with_[number];
+    return rows_[rows[draw.below(static_cast<int>(rows.size()))]];
   };
   for (int i = 0; i < mixtures && !table_.marked(a, b); ++i) {
     Wanted wanted = any_row(a).wanted;

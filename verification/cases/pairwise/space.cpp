@@ -105,12 +105,11 @@ CoveredRun RunSpace::made(const Wanted& wanted) const {
   std::size_t i = 0;
   // An order of micro-batches applies only to several of them; axes of the configuration are
   // decided after those of the id.
-  for (; i < all.size() && all[i].of_id; ++i)
-    all[i].values[static_cast<std::size_t>(wanted[i])].set(run);
+  for (; i < all.size() && all[i].of_id; ++i) all[i].values[wanted[i]].set(run);
   run.config = under_recipe(std::move(run.config), run.spec.recipe);
   run.config.dtypes = {run.spec.dtype};
   for (; i < all.size(); ++i) {
-    if (all[i].applies(run)) all[i].values[static_cast<std::size_t>(wanted[i])].set(run);
+    if (all[i].applies(run)) all[i].values[wanted[i]].set(run);
   }
   // A part of the id that the run does not use counts as not requested.
   const ParallelConfig plain;

@@ -26,7 +26,7 @@ std::int64_t after(const RunConfig& c, std::int64_t steps) {
 /// table in a file.
 std::vector<double> rates_of(const RunConfig& c) {
   constexpr std::int64_t longest = 10000;
-  std::vector<double> rates(static_cast<std::size_t>(std::min(longest, steps_before(c) + c.steps)));
+  std::vector<double> rates(std::min(longest, steps_before(c) + c.steps));
   for (std::size_t i = 0; i < rates.size(); ++i)
     rates[i] = c.optimizer.lr * (1 - 0.07 * static_cast<double>(i % 5));
   return rates;

@@ -20,7 +20,7 @@ std::string simulating_program() {
   std::string path(4096, '\0');
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
   if (length <= 0) return "";
-  path.resize(static_cast<std::size_t>(length));
+  path.resize(length);
   path = path.substr(0, path.rfind('/') + 1) + "zeroproof-sim";
   return ::access(path.c_str(), X_OK) == 0 ? path : "";
 }

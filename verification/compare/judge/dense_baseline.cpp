@@ -61,12 +61,12 @@ void DenseBaseline::step(std::int64_t number) {
     params = read.view();
   }
   const Digest digest = leaves_.parameters_digest(params);
-  std::vector<TensorView> views(static_cast<std::size_t>(count));
-  std::vector<double> losses(static_cast<std::size_t>(count));
+  std::vector<TensorView> views(count);
+  std::vector<double> losses(count);
   const auto make_leaf = [&](std::int64_t j) {
     const GradCache::Grad& leaf = leaves_.micro_batch_grad(number, j, params, digest, scale);
-    views[static_cast<std::size_t>(j)] = leaf.view();
-    losses[static_cast<std::size_t>(j)] = leaf.loss;
+    views[j] = leaf.view();
+    losses[j] = leaf.loss;
   };
   if (thread_pool_ != nullptr) {
     thread_pool_->for_each(count, make_leaf);

@@ -11,8 +11,7 @@ namespace {
 /// Sums the values over all ranks of a group, on every one of them.
 void add_over(Communicator* group, std::vector<double>& values) {
   if (group == nullptr || group->world_size() == 1) return;
-  std::vector<std::vector<double>> all(static_cast<std::size_t>(group->world_size()),
-                                       std::vector<double>(values.size()));
+  std::vector<std::vector<double>> all(group->world_size(), std::vector<double>(values.size()));
   std::vector<Span<std::byte>> receive;
   for (std::vector<double>& of_rank : all)
     receive.push_back(std::as_writable_bytes(Span<double>(of_rank)));
@@ -30,7 +29,7 @@ ExactSums exact_sums(const OptimizerSetup& setup, const std::vector<std::int64_t
   const FlatRange everything{0, setup.layout->padded_numel()};
   const std::vector<Piece> pieces = setup.layout->pieces({everything});
   ExactSums exact;
-  exact.sums.resize(static_cast<std::size_t>(everything.numel()));
+  exact.sums.resize(everything.numel());
   exact.magnitudes.resize(exact.sums.size());
   exact.terms = setup.micro_batches * setup.cp;
   for (const std::int64_t j : own) {

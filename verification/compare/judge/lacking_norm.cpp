@@ -45,9 +45,8 @@ void add_tensors(const FlatLayout& layout, const Of& of, std::vector<Part>& part
   for (const Piece& piece : layout.pieces({{0, layout.padded_numel()}})) {
     if (!of.has(piece)) continue;
     const auto begin = static_cast<std::size_t>(piece.global_begin);
-    parts.push_back(
-        {layout.tensors()[static_cast<std::size_t>(piece.tensor)].name,
-         limbs_of(of.form, of.grad.subspan(begin, static_cast<std::size_t>(piece.numel)))});
+    parts.push_back({layout.tensors()[piece.tensor].name,
+                     limbs_of(of.form, of.grad.subspan(begin, piece.numel))});
   }
 }
 
@@ -60,13 +59,12 @@ void add_rank(const CaseLayout& layout, int rank, const Of& of, std::vector<Part
   for (const Piece& piece : local.layout.pieces(local.shards.shard(place.shard_rank))) {
     if (!of.has(piece)) continue;
     std::vector<float> values;
-    layout.for_runs(
-        place.tp_rank, piece, [&](std::int64_t, std::int64_t global, std::int64_t numel) {
-          const auto from =
-              of.grad.subspan(static_cast<std::size_t>(global), static_cast<std::size_t>(numel));
-          values.insert(values.end(), from.begin(), from.end());
-        });
-    const std::string& tensor = local.layout.tensors()[static_cast<std::size_t>(piece.tensor)].name;
+    layout.for_runs(place.tp_rank, piece,
+                    [&](std::int64_t, std::int64_t global, std::int64_t numel) {
+                      const auto from = of.grad.subspan(global, numel);
+                      values.insert(values.end(), from.begin(), from.end());
+                    });
+    const std::string& tensor = local.layout.tensors()[piece.tensor].name;
     parts.push_back({"the part of " + who + " of " + tensor, limbs_of(of.form, values)});
     everything.limbs = sum(everything.limbs, parts.back().limbs);
   }

@@ -17,8 +17,7 @@ std::vector<MicroBatchLoss> losses_of(GradProvider& provider,
 double mean_loss(Span<const MicroBatchLoss> mine, std::int64_t count, Communicator& ranks) {
   const auto width = static_cast<std::size_t>(count);
   std::vector<double> losses(width, std::numeric_limits<double>::quiet_NaN());
-  for (const MicroBatchLoss& loss : mine)
-    losses[static_cast<std::size_t>(loss.micro_batch)] = loss.value;
+  for (const MicroBatchLoss& loss : mine) losses[loss.micro_batch] = loss.value;
   const auto size = static_cast<std::size_t>(ranks.world_size());
   std::vector<double> all(width * size);
   std::vector<Span<std::byte>> places;

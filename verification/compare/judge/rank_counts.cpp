@@ -34,9 +34,8 @@ void RankComparison::count_bytes() {
 
 void RankComparison::remember_master() {
   const TensorView master = by_id(reference_->exposed(Phase::update)).at(BufferId::master).view;
-  master_before_.resize(static_cast<std::size_t>(master.numel));
-  for (std::int64_t i = 0; i < master.numel; ++i)
-    master_before_[static_cast<std::size_t>(i)] = load_element(master, i);
+  master_before_.resize(master.numel);
+  for (std::int64_t i = 0; i < master.numel; ++i) master_before_[i] = load_element(master, i);
 }
 
 void RankComparison::count(const Buffers& reference, Phase phase) {
@@ -50,7 +49,7 @@ void RankComparison::count(const Buffers& reference, Phase phase) {
   for (const Piece& piece : pieces_of(master)) {
     updated_elements_ += piece.numel;
     for (std::int64_t i = piece.local_begin; i < piece.local_begin + piece.numel; ++i) {
-      const float before = master_before_[static_cast<std::size_t>(i)];
+      const float before = master_before_[i];
       const bool number = !std::isnan(before);
       nan_elements += number ? 0 : 1;
       moved_elements += (number && before != load_element(master.view, i)) ? 1 : 0;

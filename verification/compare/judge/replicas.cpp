@@ -45,8 +45,7 @@ std::vector<Held> held_by(const CaseLayout& layout, int rank, DistributedOptimiz
       } else if (is_whole(buffer, local.layout)) {
         for (const Piece& piece : local.layout.pieces(buffer.ranges)) {
           const bool replicated =
-              local.placement.empty() ||
-              local.placement[static_cast<std::size_t>(piece.tensor)].tp_replicated;
+              local.placement.empty() || local.placement[piece.tensor].tp_replicated;
           held.push_back({buffer.id, piece.tensor, replicated ? everyone : place.tp_rank,
                           part(buffer.view, piece.local_begin, piece.numel), piece});
         }
@@ -82,7 +81,7 @@ std::vector<std::vector<Entry>> publish(const std::vector<Held>& held, Communica
   }
   const auto size = static_cast<std::size_t>(world.world_size());
   std::vector<std::uint64_t> counts(size, 0);
-  counts[static_cast<std::size_t>(world.rank())] = mine.size();
+  counts[world.rank()] = mine.size();
   world.all_reduce(counts, IntegerReduce::max);
   std::vector<std::vector<Entry>> all(size);
   std::vector<Span<std::byte>> receive;

@@ -93,7 +93,7 @@ bool SkipStats::counts(std::int64_t tensor) const {
   const RankCoords place = layout_.place(harness_.rank());
   if (place.instance > 0 || (stage_ == 0 && place.shard_rank > 0)) return false;
   const std::vector<TensorPlacement>& placement = layout_.local(place.tp_rank).placement;
-  return place.tp_rank == 0 || !placement[static_cast<std::size_t>(tensor)].tp_replicated;
+  return place.tp_rank == 0 || !placement[tensor].tp_replicated;
 }
 
 SkipStats::Stats SkipStats::over_ranks(Stats mine) {

@@ -72,9 +72,9 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
     return place.instance == 0 && (stage_ > 0 || place.shard_rank == 0);
   };
   const std::int64_t width = num_bytes(mine.dtype);
-  std::vector<Incoming> incoming(static_cast<std::size_t>(world));
-  std::vector<Span<const std::byte>> send(static_cast<std::size_t>(world));
-  std::vector<Span<std::byte>> receive(static_cast<std::size_t>(world));
+  std::vector<Incoming> incoming(world);
+  std::vector<Span<const std::byte>> send(world);
+  std::vector<Span<std::byte>> receive(world);
   if (sends(comm_.rank())) {
     send[0] = {static_cast<const std::byte*>(mine.data),
                static_cast<std::size_t>(total(owned(comm_.rank())) * width)};
@@ -92,8 +92,7 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
     const int tp_rank = layout_.place(rank).tp_rank;
     for (const Piece& piece : layout_.local(tp_rank).layout.pieces(owned(rank))) {
       layout_.for_runs(tp_rank, piece, [&](std::int64_t from, std::int64_t to, std::int64_t numel) {
-        copy_elements(incoming[static_cast<std::size_t>(rank)].bytes().data(), from, full.view(),
-                      to, numel);
+        copy_elements(incoming[rank].bytes().data(), from, full.view(), to, numel);
       });
     }
   }
@@ -101,12 +100,11 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
 }
 
 std::vector<float> StateCollector::collect_scales(const ExposedBuffer& mine) {
-  std::vector<std::uint64_t> words(
-      static_cast<std::size_t>(whole_.padded_numel() / state_block_numel));
+  std::vector<std::uint64_t> words(whole_.padded_numel() / state_block_numel);
   const auto* scale = static_cast<const float*>(mine.view.data);
   for (const FlatRange& blocks : mine.ranges) {
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block)
-      words[static_cast<std::size_t>(block)] = std::bit_cast<std::uint32_t>(*scale++);
+      words[block] = std::bit_cast<std::uint32_t>(*scale++);
   }
   comm_.all_reduce(words,
                    IntegerReduce::max);  // all ranks with a block have the same scale
@@ -124,9 +122,9 @@ GuardedBuffer StateCollector::gather(const TensorView& mine) {
     return a.instance == b.instance && a.tp_rank == b.tp_rank;
   };
   const std::int64_t width = num_bytes(mine.dtype);
-  std::vector<Incoming> incoming(static_cast<std::size_t>(world));
-  std::vector<Span<const std::byte>> send(static_cast<std::size_t>(world));
-  std::vector<Span<std::byte>> receive(static_cast<std::size_t>(world));
+  std::vector<Incoming> incoming(world);
+  std::vector<Span<const std::byte>> send(world);
+  std::vector<Span<std::byte>> receive(world);
   for (int rank = 0; rank < world; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
     if (!together(here, layout_.place(rank))) continue;
@@ -141,8 +139,8 @@ GuardedBuffer StateCollector::gather(const TensorView& mine) {
   for (int rank = 0; rank < world; ++rank) {
     if (!together(here, layout_.place(rank))) continue;
     for (const Piece& piece : layout.pieces(owned(rank))) {
-      copy_elements(incoming[static_cast<std::size_t>(rank)].bytes().data(), piece.local_begin,
-                    full.view(), piece.global_begin, piece.numel);
+      copy_elements(incoming[rank].bytes().data(), piece.local_begin, full.view(),
+                    piece.global_begin, piece.numel);
     }
   }
   return full;

@@ -10,7 +10,7 @@ namespace {
 
 /// Values or codes, converted to fp32 exactly.
 std::vector<float> floats_of(const GuardedBuffer& buffer) {
-  std::vector<float> values(static_cast<std::size_t>(buffer.numel()));
+  std::vector<float> values(buffer.numel());
   const auto widen = [&](auto format) {
     const auto codes = buffer.as<typename decltype(format)::type>();
     std::ranges::transform(codes, values.begin(), [](auto code) { return to_float(code); });

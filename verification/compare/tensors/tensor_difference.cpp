@@ -136,7 +136,7 @@ TensorDifference compare_tensors(const std::string& name, const SafetensorsReade
 
   const std::int64_t bytes = in_first->num_bytes();
   const std::int64_t width = num_bytes(in_first->dtype);
-  std::vector<std::byte> a(static_cast<std::size_t>(std::min(bytes, bytes_at_once))), b(a.size());
+  std::vector<std::byte> a(std::min(bytes, bytes_at_once)), b(a.size());
   for (std::int64_t at = 0; at < bytes; at += bytes_at_once) {
     const auto size = static_cast<std::size_t>(std::min(bytes - at, bytes_at_once));
     const Span<std::byte> left = Span<std::byte>(a).first(size),

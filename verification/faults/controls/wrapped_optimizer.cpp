@@ -48,8 +48,7 @@ WrappedOptimizer::WrappedOptimizer(std::unique_ptr<DistributedOptimizer> inner,
                                    const FlatLayout& layout)
     : inner_(std::move(inner)), padding_(static_cast<std::size_t>(layout.padded_numel()), true) {
   for (const Piece& piece : layout.pieces({{0, layout.padded_numel()}})) {
-    for (std::int64_t i = 0; i < piece.numel; ++i)
-      padding_[static_cast<std::size_t>(piece.global_begin + i)] = false;
+    for (std::int64_t i = 0; i < piece.numel; ++i) padding_[piece.global_begin + i] = false;
   }
 }
 

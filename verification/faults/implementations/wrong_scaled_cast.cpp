@@ -55,8 +55,7 @@ class ScaledStep : public HostStep {
       const BlockGrid& grid = scales_.blocks().grid(run.tensor);
       const auto first = static_cast<std::size_t>(scales_.blocks().first_block(run.tensor));
       ops_.quantize(exec, {grid, setup_.scaling.value, Overflow::saturate}, run.tensor_begin,
-                    cuda::part(master_, run),
-                    scale.subspan(first, static_cast<std::size_t>(grid.num_blocks())),
+                    cuda::part(master_, run), scale.subspan(first, grid.num_blocks()),
                     param_store_.as<T>(run));
     });
   }

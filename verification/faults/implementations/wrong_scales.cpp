@@ -78,7 +78,7 @@ void code_one_branch_short(const Exec& exec, const BlockQuantization& options, s
                                place % grid.columns / grid.block_columns;
     const bool direct = options.value == QuantizedValue::direct;
     const float value = direct ? values[i] : to_float(to_bf16(values[i]));
-    const float y = value * scale[static_cast<std::size_t>(block)];
+    const float y = value * scale[block];
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(y);
     const float magnitude = std::bit_cast<float>(bits & 0x7FFFFFFFU);
     if (!(magnitude < magnitudes_of_e4m3().back())) continue;  // saturated, or NaN

@@ -80,8 +80,7 @@ class StoredUpdate : public HostStep {
     host::FusedState state() { return {master, kept[0], kept[1], kept[2], kept[3]}; }
     Span<const float> of(std::size_t buffer, const Piece& stretch) const {
       return Span<const float>(kept[buffer])
-          .subspan(static_cast<std::size_t>(stretch.local_begin - piece.local_begin),
-                   static_cast<std::size_t>(stretch.numel));
+          .subspan(stretch.local_begin - piece.local_begin, stretch.numel);
     }
   };
   /// Largest magnitudes of the blocks of the undistributed model, buffer after buffer.
@@ -134,10 +133,8 @@ class StoredUpdate : public HostStep {
       if (!state_.kept(i)) continue;
       values.kept[i].resize(count);
       for_blocks(piece, [&](const Piece& stretch) {
-        const Span<float> x =
-            Span<float>(values.kept[i])
-                .subspan(static_cast<std::size_t>(stretch.local_begin - piece.local_begin),
-                         static_cast<std::size_t>(stretch.numel));
+        const Span<float> x = Span<float>(values.kept[i])
+                                  .subspan(stretch.local_begin - piece.local_begin, stretch.numel);
         visit_codes(i, stretch, [&](auto codes) { widen(exec, codes, x); });
         if (!has_scales_at(i)) return;
         const float inv = scale_inv(i, stretch);

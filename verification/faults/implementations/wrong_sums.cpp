@@ -47,8 +47,7 @@ Values sum_of_clipped(Leaves& leaves, const OptimizerSetup& setup) {
     double sum = 0;
     for (const Piece& piece : setup.layout->pieces({{0, setup.layout->padded_numel()}})) {
       for (std::int64_t i = 0; i < piece.numel; ++i) {
-        sum += std::pow(static_cast<double>(leaf[static_cast<std::size_t>(piece.global_begin + i)]),
-                        2);
+        sum += std::pow(static_cast<double>(leaf[piece.global_begin + i]), 2);
       }
     }
     const double norm = std::ldexp(std::sqrt(sum), -leaves.log2_loss_scale);
@@ -59,8 +58,7 @@ Values sum_of_clipped(Leaves& leaves, const OptimizerSetup& setup) {
 }
 
 Values own_sum(Leaves& leaves, const OptimizerSetup&) {
-  const std::vector<std::int64_t>& own =
-      leaves.rank_leaves[static_cast<std::size_t>(leaves.own_rank)];
+  const std::vector<std::int64_t>& own = leaves.rank_leaves[leaves.own_rank];
   return own.empty() ? Values(leaves.of.front().size(), 0.0F) : tree(leaves, own);
 }
 
@@ -123,9 +121,9 @@ Values sum_of_reused_node(Leaves& leaves, const OptimizerSetup& setup) {
     // The third gradient of a rank has no partner yet and reuses the memory of the node of the
     // first two.
     if (of_rank.size() < 3) continue;
-    Values& third = leaves.of[static_cast<std::size_t>(of_rank[2])];
-    leaves.of[static_cast<std::size_t>(of_rank[0])] = third;
-    leaves.of[static_cast<std::size_t>(of_rank[1])].assign(third.size(), 0.0F);
+    Values& third = leaves.of[of_rank[2]];
+    leaves.of[of_rank[0]] = third;
+    leaves.of[of_rank[1]].assign(third.size(), 0.0F);
   }
   return canonical_sum(leaves, setup);
 }
@@ -133,8 +131,7 @@ Values sum_of_reused_node(Leaves& leaves, const OptimizerSetup& setup) {
 Values sum_of_stale_leaves(Leaves& leaves, const OptimizerSetup& setup) {
   for (const std::vector<std::int64_t>& of_rank : leaves.rank_leaves) {
     for (std::size_t i = 1; i < of_rank.size(); i += 2) {
-      leaves.of[static_cast<std::size_t>(of_rank[i - 1])] =
-          leaves.of[static_cast<std::size_t>(of_rank[i])];
+      leaves.of[of_rank[i - 1]] = leaves.of[of_rank[i]];
     }
   }
   return canonical_sum(leaves, setup);
@@ -144,8 +141,7 @@ Values sum_of_shared_memory(Leaves& leaves, const OptimizerSetup& setup) {
   const std::vector<std::int64_t>& last = leaves.rank_leaves.back();
   for (const std::vector<std::int64_t>& of_rank : leaves.rank_leaves) {
     for (std::size_t i = 0; i < std::min(of_rank.size(), last.size()); ++i) {
-      leaves.of[static_cast<std::size_t>(of_rank[i])] =
-          leaves.of[static_cast<std::size_t>(last[i])];
+      leaves.of[of_rank[i]] = leaves.of[last[i]];
     }
   }
   return canonical_sum(leaves, setup);

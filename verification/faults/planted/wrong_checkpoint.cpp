@@ -88,9 +88,7 @@ class WrongSource final : public StateSource {
     for (std::size_t before = 0; before < tensor; ++before) place += tensors[before].numel;
     std::ranges::fill(target, 0.0F);
     for (const Piece& piece : setup_.layout->pieces({{place, place + numel(target)}})) {
-      inner_.read(id, piece.global_begin,
-                  target.subspan(static_cast<std::size_t>(piece.local_begin),
-                                 static_cast<std::size_t>(piece.numel)));
+      inner_.read(id, piece.global_begin, target.subspan(piece.local_begin, piece.numel));
     }
   }
 

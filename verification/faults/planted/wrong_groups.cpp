@@ -36,7 +36,7 @@ class LastOneLost final : public WrappedCommunicator {
     for (const Span<std::byte> place : recv) lost.emplace_back(place.size());
     for (std::vector<std::byte>& bytes : lost) into.emplace_back(bytes);
     inner_.all_gather(mine, into);
-    const Span<std::byte> own = recv[static_cast<std::size_t>(rank())];
+    const Span<std::byte> own = recv[rank()];
     if (mine.data() != own.data()) std::copy(mine.begin(), mine.end(), own.begin());
   }
 

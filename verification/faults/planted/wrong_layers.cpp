@@ -122,7 +122,7 @@ class ReadAfterRelease final : public WrongLayers,
   }
   void gather(const FlatRange& unit, const TensorView& full) override {
     params_.gather.gather(unit, full);
-    if (unit.begin == units_[static_cast<std::size_t>(shared_)].begin) shared_params_ = full;
+    if (unit.begin == units_[shared_].begin) shared_params_ = full;
   }
   std::int64_t version() const override { return params_.gather.version(); }
   void run(const StepPlan& plan, const cuda::PlanBody& body) override {

@@ -135,8 +135,7 @@ std::string digest_of(const CallChoice& choice, const OpCall& results) {
 
 std::string CallChoice::text() const {
   return fmt::format("op/{}, fill {}, numel {}, seed {}, variant {}", op->name, name(shape.fill),
-                     shape.numel, shape.seed,
-                     op->variants[static_cast<std::size_t>(shape.variant)]);
+                     shape.numel, shape.seed, op->variants[shape.variant]);
 }
 
 CallChoice choose_call(const CallRequest& request) {
@@ -159,7 +158,7 @@ CallChoice choose_call(const CallRequest& request) {
   const auto found = std::ranges::find(fills, fill);
   ZP_CHECK(found != fills.end(), ErrorCode::config, "'" + fill + "' is not a fill of " + operation,
            "inputs are made of one", suggestion(fill, fills));
-  choice.shape.fill = choice.op->fills[static_cast<std::size_t>(found - fills.begin())];
+  choice.shape.fill = choice.op->fills[found - fills.begin()];
   choice.shape.numel = number<std::int64_t>(request.numel, "--numel", 1000, most_elements);
   choice.shape.seed = number<std::uint64_t>(request.seed, "--seed", 1, ~std::uint64_t{0});
   choice.shape.variant = chosen_variant(*choice.op, request.variant);

@@ -44,7 +44,7 @@ Results read_results(const CallChoice& choice, const std::string& path, std::str
                                 shape_text(got->shape), shape_text(wanted.shape));
     } else {
       std::vector<std::byte>& bytes = results[operand.name];
-      bytes.resize(static_cast<std::size_t>(got->num_bytes()));
+      bytes.resize(got->num_bytes());
       if (!bytes.empty()) reader.read(*got, 0, bytes);
     }
   }

@@ -56,8 +56,7 @@ void CutBuffer::gather() {
   const auto own = static_cast<std::size_t>(mine_.view().num_bytes());
   setup_->comm->all_gather({static_cast<const std::byte*>(mine_.data()), own}, places);
   for (int rank = 0; rank < ranks; ++rank) {
-    copy(whole_, parts[static_cast<std::size_t>(rank)].data(), kept_ranges(*setup_, rank),
-         Direction::to_whole);
+    copy(whole_, parts[rank].data(), kept_ranges(*setup_, rank), Direction::to_whole);
   }
 }
 

@@ -114,7 +114,7 @@ Plugin::Plugin(const std::string& path, const PluginLimits& limits, std::string 
   name_ = get_text(hello.name);
   makes_steps_ = hello.makes_steps;
   for (int i = 0; i < std::clamp(hello.num_operations, 0, most_plugin_operations); ++i) {
-    const std::string operation = get_text(hello.operations[static_cast<std::size_t>(i)]);
+    const std::string operation = get_text(hello.operations[i]);
     ZP_CHECK(is_plugin_operation(operation), ErrorCode::config,
              "plug-in " + name_ + " lists the operation '" + operation + "'",
              "the interface does not have it",

@@ -16,7 +16,7 @@ StepTables step_tables(const OptimizerSetup& setup) {
       tables.tensors.push_back(static_cast<std::uint64_t>(word));
     }
   }
-  tables.leaf_ranks.resize(static_cast<std::size_t>(setup.micro_batches));
+  tables.leaf_ranks.resize(setup.micro_batches);
   for (int rank = 0; rank < setup.comm->world_size(); ++rank) {
     for (const FlatRange& range : setup.shards->shard(rank)) {
       for (const std::int64_t word : {std::int64_t{rank}, range.begin, range.numel()}) {
@@ -24,7 +24,7 @@ StepTables step_tables(const OptimizerSetup& setup) {
       }
     }
     for (const std::int64_t j : cuda::micro_batches_of(setup, rank)) {
-      tables.leaf_ranks[static_cast<std::size_t>(j)] = static_cast<std::uint32_t>(rank);
+      tables.leaf_ranks[j] = static_cast<std::uint32_t>(rank);
     }
   }
   for (const auto& limit : max_norms_of(setup.clip_groups, setup.hyper.max_norm)) {

@@ -94,8 +94,8 @@ PluginReply compute(const zeroproof_plugin& plugin, const PluginRequest& request
                           : device->put(place, static_cast<std::int64_t>(request.place_bytes));
   const std::int32_t device_type = device == nullptr ? ZEROPROOF_CPU : device_type_of(plugin);
   for (int k = 0; k < request.num_operands; ++k) {
-    const WireOperand& wire = request.operands[static_cast<std::size_t>(k)];
-    for (int d = 0; d < 2; ++d) shapes[k][d] = wire.shape[static_cast<std::size_t>(d)];
+    const WireOperand& wire = request.operands[k];
+    for (int d = 0; d < 2; ++d) shapes[k][d] = wire.shape[d];
     strides[k][0] = wire.ndim == 2 ? shapes[k][1] : 1;
     strides[k][1] = 1;
     void* data = there + (wire.offset - request.place_begin);
@@ -105,7 +105,7 @@ PluginReply compute(const zeroproof_plugin& plugin, const PluginRequest& request
         {data, device_type, 0, wire.ndim, {wire.code, wire.bits, 1}, shapes[k], strides[k], 0}};
   }
   for (int k = 0; k < request.num_settings; ++k) {
-    const TransportSetting& wire = request.settings[static_cast<std::size_t>(k)];
+    const TransportSetting& wire = request.settings[k];
     settings[k].name = wire.name.data();
     settings[k].kind = wire.kind;
     settings[k].value.word = wire.word;

@@ -24,7 +24,7 @@ GuardedBuffer model_params(const FlatLayout& layout, const TensorBlocks& blocks,
       const std::int64_t at = piece.global_begin + i;
       const float widened =
           codes.dtype == DType::e4m3 ? to_float(e4m3{bits[at]}) : to_float(e5m2{bits[at]});
-      value[static_cast<std::size_t>(at)] = widened * inverse[blocks.block_of(piece.tensor, i)];
+      value[at] = widened * inverse[blocks.block_of(piece.tensor, i)];
     }
   }
   return values;

@@ -44,7 +44,7 @@ void ProvidedLayers::look_at(int unit, const TensorView& param, const char* pass
   const std::string where = std::string(pass) + " visit of unit " + std::to_string(unit);
   if (!in_order) note("made the " + where + " out of order");
   ++next_;
-  const FlatRange& range = units_[static_cast<std::size_t>(unit)];
+  const FlatRange& range = units_[unit];
   if (param.numel != range.numel() || param.dtype != expected_.dtype) {
     return note("showed the " + where + " " + std::to_string(param.numel) + " parameters of " +
                 std::to_string(range.numel()));
@@ -60,8 +60,7 @@ void ProvidedLayers::look_at(int unit, const TensorView& param, const char* pass
       ++first;
     const std::int64_t global = piece.global_begin + first;
     return note("showed the " + where + " parameters that are not the gathered ones, first at " +
-                layout_.tensors()[static_cast<std::size_t>(piece.tensor)].name +
-                layout_.coordinates(global) + ": got " +
+                layout_.tensors()[piece.tensor].name + layout_.coordinates(global) + ": got " +
                 show_bits(param.dtype, element_bits(param, piece.local_begin + first)) + ", want " +
                 show_bits(param.dtype, element_bits(expected_, global)));
   }
@@ -76,7 +75,7 @@ void ProvidedLayers::backward(int unit, const TensorView& param, const TensorVie
            "call begin first");
   const GradCache::Grad& leaf = provider_.micro_batch_grad(begun_.back());
   const TensorView whole = leaf.view();
-  const FlatRange& range = units_[static_cast<std::size_t>(unit)];
+  const FlatRange& range = units_[unit];
   if (grad.numel != range.numel() || grad.dtype != whole.dtype) {
     return note("offers unit " + std::to_string(unit) + " a buffer for " +
                 std::to_string(grad.numel) + " gradients of " + std::to_string(range.numel()));

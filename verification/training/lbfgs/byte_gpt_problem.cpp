@@ -57,10 +57,9 @@ double ByteGptClosure::compute(Span<const float> master_shard, Span<float> grad_
     const auto numel = static_cast<std::size_t>(piece.numel);
     std::vector<Span<const float>> parts;
     for (std::int64_t j = 0; j < micro_batches; ++j) {
-      parts.push_back(Span<const float>(leaves).subspan(
-          static_cast<std::size_t>(j * padded + piece.global_begin), numel));
+      parts.push_back(Span<const float>(leaves).subspan(j * padded + piece.global_begin, numel));
     }
-    const Span<float> grad = grad_shard.subspan(static_cast<std::size_t>(piece.local_begin), numel);
+    const Span<float> grad = grad_shard.subspan(piece.local_begin, numel);
     implementation_.grad_sum(place_.exec, parts, grad);
     implementation_.unscale(place_.exec, inv_scale_, grad, grad);
   }

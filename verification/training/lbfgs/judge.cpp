@@ -115,7 +115,7 @@ std::string LbfgsJudge::hint_of(Span<const float> want, Span<const float> got) c
   std::vector<float> gotten;
   for (const ElementRun& run : runs_) {
     const auto part = [&](Span<const float> of, std::int64_t begin) {
-      return of.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(run.numel));
+      return of.subspan(begin, run.numel);
     };
     const Span<const float> ours = part(want, run.want);
     const Span<const float> theirs = part(got, run.got);
@@ -146,7 +146,7 @@ void LbfgsJudge::vector(const std::string& buffer, Span<const float> want, Span<
                      d.last_global_index = last - piece.local_begin + piece.global_begin;
                    if (!inside(first)) continue;
                    d.global_index = first - piece.local_begin + piece.global_begin;
-                   d.parameter = layout_.tensors()[static_cast<std::size_t>(piece.tensor)].name;
+                   d.parameter = layout_.tensors()[piece.tensor].name;
                    d.coordinates = layout_.coordinates(d.global_index);
                  }
                });

@@ -69,7 +69,7 @@ class Side {
  private:
   void make(const std::string& what) {
     world_.run([&](int r, const RankComparison::Communicators& comms) {
-      Rank& rank = ranks_[static_cast<std::size_t>(r)];
+      Rank& rank = ranks_[r];
       rank.setup.layout = &problem_.layout();
       rank.setup.shards = &shards_;
       rank.setup.comm = comms.*comms_;
@@ -81,7 +81,7 @@ class Side {
 
   void load(const SavedLbfgs& saved, std::int64_t step, const std::string& when) {
     world_.run([&](int r, const RankComparison::Communicators&) {
-      Rank& rank = ranks_[static_cast<std::size_t>(r)];
+      Rank& rank = ranks_[r];
       rank.optimizer =
           fault_.empty() ? implementation_.make(rank.setup) : plant_fault(fault_, rank.setup);
       rank.optimizer->load_state(saved.full());
@@ -90,9 +90,9 @@ class Side {
   }
 
   void run_step(std::int64_t step) {
-    const SavedStep& truth = truth_.steps[static_cast<std::size_t>(step - 1)];
+    const SavedStep& truth = truth_.steps[step - 1];
     world_.run([&](int r, const RankComparison::Communicators&) {
-      const Rank& rank = ranks_[static_cast<std::size_t>(r)];
+      const Rank& rank = ranks_[r];
       rank.judge->begin_step(step, truth);
       const auto closure = problem_.closure(rank.setup, implementation_, step);
       JudgedClosure judged(*closure, *rank.judge);

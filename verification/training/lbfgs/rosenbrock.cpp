@@ -22,8 +22,7 @@ const FlatLayout& rosenbrock_layout() {
 
 std::vector<float> rosenbrock_start(std::uint64_t seed) {
   const FlatLayout& layout = rosenbrock_layout();
-  std::vector<float> start(static_cast<std::size_t>(layout.padded_numel()),
-                           std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> start(layout.padded_numel(), std::numeric_limits<float>::quiet_NaN());
   const Philox random(seed, 0x524F53);
   for (const Piece& piece : all_pieces(layout)) {
     for (auto i = static_cast<std::size_t>(piece.global_begin);
@@ -69,8 +68,7 @@ double RosenbrockClosure::compute(Span<const float> master_shard, Span<float> gr
   for (const Piece& piece : own_pieces(place_)) {
     for (std::int64_t i = 0; i < piece.numel; ++i) {
       const auto from = static_cast<std::size_t>(piece.global_begin + i);
-      grad_shard[static_cast<std::size_t>(piece.local_begin + i)] =
-          static_cast<float>(grad[from] * scale);
+      grad_shard[piece.local_begin + i] = static_cast<float>(grad[from] * scale);
     }
   }
   if (disturbed(Disturbance::infinite_loss))

@@ -17,8 +17,7 @@ std::vector<float> gathered(const LbfgsSetup& place, Span<const float> shard) {
   }
   const std::vector<float> all =
       gathered<float>(*place.comm, std::vector<float>(shard.begin(), shard.end()), numels);
-  std::vector<float> whole(static_cast<std::size_t>(place.layout->padded_numel()),
-                           std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> whole(place.layout->padded_numel(), std::numeric_limits<float>::quiet_NaN());
   auto begin = all.begin();
   for (int rank = 0; rank < world; ++rank) {
     for (const Piece& piece : place.layout->pieces(place.shards->shard(rank))) {

@@ -11,8 +11,7 @@ namespace {
 
 void spread(const FlatLayout& layout, const std::vector<Piece>& pieces, Span<const float> shard,
             std::vector<float>& whole) {
-  whole.resize(static_cast<std::size_t>(layout.padded_numel()),
-               std::numeric_limits<float>::quiet_NaN());
+  whole.resize(layout.padded_numel(), std::numeric_limits<float>::quiet_NaN());
   for (const Piece& piece : pieces) {
     std::copy_n(shard.begin() + piece.local_begin, piece.numel, whole.begin() + piece.global_begin);
   }

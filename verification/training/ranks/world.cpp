@@ -55,13 +55,13 @@ class ThreadsWorld final : public World {
   std::vector<RankReport> collect(std::vector<RankReport> local) override { return local; }
 
   void set_place(int rank, const std::string& what) override {
-    recorders_->ranks[static_cast<std::size_t>(rank)].set_place(what);
+    recorders_->ranks[rank].set_place(what);
   }
 
   std::vector<RankFlight> flights() const override {
     std::vector<RankFlight> flights;
     for (int rank = 0; rank < size(); ++rank)
-      flights.push_back({rank, recorders_->ranks[static_cast<std::size_t>(rank)].read()});
+      flights.push_back({rank, recorders_->ranks[rank].read()});
     return flights;
   }
 

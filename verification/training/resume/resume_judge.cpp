@@ -101,8 +101,7 @@ void ResumeJudge::compare(Phase phase, const ExposedBuffer& buffer, const std::s
                    if (inside(last)) d.last_global_index = global(last);
                    if (!inside(first)) continue;
                    d.global_index = global(first);
-                   d.parameter =
-                       experiment_.layout().tensors()[static_cast<std::size_t>(piece.tensor)].name;
+                   d.parameter = experiment_.layout().tensors()[piece.tensor].name;
                    d.coordinates = experiment_.layout().coordinates(d.global_index);
                  }
                });

@@ -51,13 +51,13 @@ class Side {
     world_->run([&](int rank, const RankComparison::Communicators&) {
       const CheckpointReader reader(CheckpointRoot(folder), step);
       at(rank)->load(CheckpointState(reader, at(rank)->setup(), experiment_.layout()));
-      judges_[static_cast<std::size_t>(rank)]->loaded(step, truth, at(rank)->optimizer());
+      judges_[rank]->loaded(step, truth, at(rank)->optimizer());
     });
   }
 
   void run_step(std::int64_t step, const reference::DenseOptimizer& truth) {
     world_->run([&](int rank, const RankComparison::Communicators&) {
-      ResumeJudge& judge = *judges_[static_cast<std::size_t>(rank)];
+      ResumeJudge& judge = *judges_[rank];
       judge.begin_step(step, truth);
       at(rank)->step(step, &judge);
     });
@@ -92,7 +92,7 @@ class Side {
   }
 
  private:
-  std::unique_ptr<TrainingRank>& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  std::unique_ptr<TrainingRank>& at(int rank) { return ranks_[rank]; }
 
   const Experiment& experiment_;
   const CaseSpec spec_;

@@ -69,7 +69,7 @@ TEST_CASE("bucket parts: intersections of buckets and units") {
     for (std::size_t b = 0; b < parts.size(); ++b) {
       std::int64_t end = shape.buckets[b].begin;
       for (const cuda::BucketPart& part : parts[b]) {
-        const FlatRange unit = shape.units[static_cast<std::size_t>(part.unit)];
+        const FlatRange unit = shape.units[part.unit];
         REQUIRE(part.range.begin == end);
         REQUIRE(part.range.numel() > 0);
         REQUIRE((part.range.begin >= unit.begin && part.range.end <= unit.end));

@@ -149,7 +149,7 @@ void check_contents(const LayerSchedule& shape, const StepPlan& plan) {
   CHECK(buckets.size() == shape.buckets.size());
   CHECK(alive.empty());
   for (const auto& resident : plan.resident) {
-    const bool persistent = shape.persistent[static_cast<std::size_t>(resident.index)];
+    const bool persistent = shape.persistent[resident.index];
     CHECK((shape.stage == 2 || persistent));
   }
 }

@@ -25,12 +25,12 @@ void WorstCaseStreams::run_next(Queue& queue) {
   queue.busy = false;
   ++queue.next;
   (*body_)(op);
-  if (op.records >= 0) recorded_.at(static_cast<std::size_t>(op.records)) = true;
+  if (op.records >= 0) recorded_.at(op.records) = true;
 }
 
 void WorstCaseStreams::run_until(int event, const cuda::PlanOp& waiter) {
   Queue& other = queues_[1 - static_cast<std::size_t>(waiter.stream)];
-  while (!recorded_.at(static_cast<std::size_t>(event))) {
+  while (!recorded_.at(event)) {
     ZP_CHECK(!other.busy && other.next < other.ops.size(), ErrorCode::internal,
              name(waiter) + " waits for an event that no operation will record",
              "the other stream has ended or is waiting",

@@ -97,9 +97,7 @@ class Auditor {
                         std::min((finding.bucket + 1) * start.bucket_numel, whole.padded_numel())};
     const auto inside = whole.pieces({finding.elements});
     if (!inside.empty()) {
-      const auto name_of = [&](const Piece& piece) {
-        return whole.tensors()[static_cast<std::size_t>(piece.tensor)].name;
-      };
+      const auto name_of = [&](const Piece& piece) { return whole.tensors()[piece.tensor].name; };
       finding.tensors = name_of(inside.front());
       if (inside.size() > 1) finding.tensors += " to " + name_of(inside.back());
     }
@@ -113,8 +111,7 @@ class Auditor {
            own_pieces({local.layout, local.shards.shard(coords.shard_rank), local.placement,
                        coords.instance == 0, coords.tp_rank == 0},
                       whole)) {
-        const std::int64_t begin =
-            whole.tensors()[static_cast<std::size_t>(own.piece.tensor)].begin;
+        const std::int64_t begin = whole.tensors()[own.piece.tensor].begin;
         const std::int64_t first = begin + own.piece.element(0);
         const std::int64_t last = begin + own.piece.element(own.piece.numel - 1);
         if (first < finding.elements.end && last >= finding.elements.begin) ranks.insert(rank);

@@ -41,14 +41,14 @@ void compare_words(const CheckpointManifest& a, const CheckpointManifest& b,
 
 void compare_buffer(const CheckpointReader& first, const CheckpointReader& second,
                     const std::string& state, std::int64_t tensor, CheckpointDifference& result) {
-  const CheckpointTensor& of = first.manifest().tensors[static_cast<std::size_t>(tensor)];
+  const CheckpointTensor& of = first.manifest().tensors[tensor];
   const std::int64_t whole = numel_of(state, of);
   Comparison all;
   std::vector<float> a, b;
   for (std::int64_t done = 0; done < whole;) {
     const std::int64_t count = std::min(piece_numel, whole - done);
-    a.resize(static_cast<std::size_t>(count));
-    b.resize(static_cast<std::size_t>(count));
+    a.resize(count);
+    b.resize(count);
     first.read(state, tensor, done, a);
     second.read(state, tensor, done, b);
     Comparison part =

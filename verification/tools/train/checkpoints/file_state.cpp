@@ -11,7 +11,7 @@ namespace {
 
 std::vector<float> floats(const SafetensorsReader& file, const SafeTensor& tensor,
                           std::int64_t first, std::int64_t count) {
-  std::vector<float> values(static_cast<std::size_t>(count));
+  std::vector<float> values(count);
   file.read(tensor, first * 4, std::as_writable_bytes(Span<float>(values)));
   return values;
 }
@@ -67,7 +67,7 @@ StoredChunk FileState::stored(StateFormat format, const std::string& state,
     return chunk;
   }
   const std::int64_t code_bytes = num_bytes(codes->dtype);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(count * code_bytes));
+  std::vector<std::byte> bytes(count * code_bytes);
   file_.read(*codes, first * code_bytes, bytes);
   const std::int64_t block = first / state_block_numel;
   const std::int64_t blocks = (first + count + state_block_numel - 1) / state_block_numel - block;

@@ -73,8 +73,8 @@ std::string inspect_text(const CheckpointReader& checkpoint, bool all_rows) {
   for (const CheckpointPiece& piece : manifest.pieces) {
     states[piece.state].first += piece.numel;
     ++states[piece.state].second;
-    elements[static_cast<std::size_t>(piece.file)] += piece.numel;
-    ++pieces[static_cast<std::size_t>(piece.file)];
+    elements[piece.file] += piece.numel;
+    ++pieces[piece.file];
   }
   text += "\nbuffer                elements   pieces\n";
   for (const auto& [state, counts] : states)

@@ -20,8 +20,7 @@ void read_piece(const CheckpointReader& from, const CheckpointPiece& piece, std:
   for (std::int64_t e = first; e < end;) {
     const std::int64_t count =
         std::min(end - e, piece.row_numel - (piece.first + e) % piece.row_numel);
-    from.read(piece.state, piece.tensor, piece.element(e),
-              values.subspan(static_cast<std::size_t>(e - first), static_cast<std::size_t>(count)));
+    from.read(piece.state, piece.tensor, piece.element(e), values.subspan(e - first, count));
     e += count;
   }
 }
@@ -71,7 +70,7 @@ std::string reshard(const CheckpointReader& from, const Experiment& experiment,
       const FileRecord file = write_rank_file(
           disk, unfinished, rank_file_name(rank), manifest, pieces,
           [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
-            values.resize(static_cast<std::size_t>(count));
+            values.resize(count);
             read_piece(from, piece, first, values);
             if (progress) progress(count * 4);
             return Span<const float>(values);

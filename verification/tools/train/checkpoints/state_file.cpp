@@ -37,13 +37,12 @@ std::set<std::string> states_of(const CheckpointReader& checkpoint) {
 void write_elements(const CheckpointReader& checkpoint, const std::string& state,
                     const std::optional<StateFormat>& scaled, std::int64_t tensor,
                     std::int64_t first, std::int64_t count, SafetensorsWriter& writer) {
-  const std::string& name = checkpoint.manifest().tensors[static_cast<std::size_t>(tensor)].name;
-  std::vector<float> values(static_cast<std::size_t>(count));
+  const std::string& name = checkpoint.manifest().tensors[tensor].name;
+  std::vector<float> values(count);
   checkpoint.read(state, tensor, first, values);
   if (scaled) {
     const std::int64_t block = first / scale_block_numel;
-    std::vector<float> scales(static_cast<std::size_t>(
-        (first + count + scale_block_numel - 1) / scale_block_numel - block));
+    std::vector<float> scales((first + count + scale_block_numel - 1) / scale_block_numel - block);
     checkpoint.read(state + "_scale", tensor, block, scales);
     StoredChunk chunk(*scaled, count);
     chunk.take(values, scales);
@@ -246,14 +245,13 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
   UnfinishedCheckpoint unfinished = root.begin(step);
   try {
     std::vector<float> values;
-    manifest.files.push_back(write_rank_file(
-        disk, unfinished, rank_file_name(0), manifest, pieces,
-        [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
-          values.resize(static_cast<std::size_t>(count));
-          state_of.read(piece.state, manifest.tensors[static_cast<std::size_t>(piece.tensor)],
-                        first, values);
-          return Span<const float>(values);
-        }));
+    manifest.files.push_back(
+        write_rank_file(disk, unfinished, rank_file_name(0), manifest, pieces,
+                        [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
+                          values.resize(count);
+                          state_of.read(piece.state, manifest.tensors[piece.tensor], first, values);
+                          return Span<const float>(values);
+                        }));
     manifest.pieces = std::move(pieces);
     commit_checkpoint(disk, root, unfinished, manifest);
   } catch (...) {

@@ -45,7 +45,7 @@ Span<const float> StoredChunk::scale_inv() const {
 }
 
 std::vector<float> StoredChunk::values() const {
-  std::vector<float> values(static_cast<std::size_t>(all_.front().numel));
+  std::vector<float> values(all_.front().numel);
   buffer_.read(all_, values);
   return values;
 }

@@ -82,8 +82,7 @@ std::string first_difference(const DumpPlan& plan, const std::vector<DumpTensor>
     std::string text = fmt::format("first at  step {}  buffer {}", tensors[i].step, buffer.name);
     std::string place;
     if (buffer.per_parameter) {
-      const TensorSlot& slot =
-          plan.layout().tensors()[static_cast<std::size_t>(tensors[i].parameter)];
+      const TensorSlot& slot = plan.layout().tensors()[tensors[i].parameter];
       place = slot.name;
       if (found.bits.first) {
         place += buffer.has_elements()

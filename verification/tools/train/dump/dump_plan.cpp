@@ -102,7 +102,7 @@ void DumpPlan::add_scales(const StepSettings& settings) {
 
 SafeTensorSpec DumpPlan::spec_of(const DumpBuffer& buffer, std::int64_t step,
                                  std::int64_t parameter) const {
-  const TensorSlot& slot = layout_.tensors()[static_cast<std::size_t>(parameter)];
+  const TensorSlot& slot = layout_.tensors()[parameter];
   SafeTensorSpec spec = {dump_name(buffer.name, step, slot.name), buffer.dtype, slot.shape};
   if (buffer.id == BufferId::param_columns && transposed_)
     spec.shape = {blocks_.grid(parameter).columns, blocks_.grid(parameter).rows};
@@ -170,7 +170,7 @@ std::vector<std::byte> DumpPlan::bytes_of(const DumpTensor& tensor,
 }
 
 Span<const std::byte> DumpPlan::part_of(const DumpTensor& tensor, const TensorView& whole) const {
-  const TensorSlot& slot = layout_.tensors()[static_cast<std::size_t>(tensor.parameter)];
+  const TensorSlot& slot = layout_.tensors()[tensor.parameter];
   std::int64_t first = slot.begin, count = slot.numel;
   if (is_state_scale(buffers_[tensor.buffer].id)) {
     first = slot.begin / state_block_numel;

@@ -83,10 +83,7 @@ class Theirs {
     const DumpBuffer& buffer = plan_.buffers()[tensor.buffer];
     return names_.theirs(
         buffer, tensor.step,
-        tensor.parameter < 0
-            ? ""
-            : plan_.layout().tensors()[static_cast<std::size_t>(tensor.parameter)].name,
-        last_step_);
+        tensor.parameter < 0 ? "" : plan_.layout().tensors()[tensor.parameter].name, last_step_);
   }
 
   /// Of step 0 only the buffers that a run can begin with are accepted.
@@ -158,7 +155,7 @@ std::vector<std::byte> start_bytes(const Theirs& theirs, const DumpTensor& tenso
   if (found->dtype != tensor.spec.dtype || found->shape != tensor.spec.shape) {
     refuse_start(theirs.reader(), tensor.spec.name, "has another type or shape than in a dump");
   }
-  std::vector<std::byte> bytes(static_cast<std::size_t>(found->num_bytes()));
+  std::vector<std::byte> bytes(found->num_bytes());
   theirs.reader().read(*found, 0, bytes);
   return bytes;
 }
@@ -194,7 +191,7 @@ std::vector<std::string> take_start(const Theirs& theirs, const DumpPlan& plan,
     if (!theirs.has_start(tensor.buffer) || buffer.id == BufferId::param_full) continue;
     const std::vector<std::byte> bytes = start_bytes(theirs, tensor);
     if (std::vector<float>* flat = state.buffer(buffer.id)) {
-      const TensorSlot& slot = plan.layout().tensors()[static_cast<std::size_t>(tensor.parameter)];
+      const TensorSlot& slot = plan.layout().tensors()[tensor.parameter];
       std::ranges::copy(bytes, std::as_writable_bytes(Span<float>(*flat)).begin() +
                                    slot.begin * static_cast<std::int64_t>(sizeof(float)));
     } else if (buffer.id == BufferId::loss_scaler) {

@@ -34,7 +34,7 @@ std::string file_digest(const std::string& path) {
   Hasher hasher;
   std::vector<std::byte> piece;
   for (std::uint64_t at = 0; at < source->size(); at += piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(source->size() - at, 1 << 20)));
+    piece.resize(std::min<std::uint64_t>(source->size() - at, 1 << 20));
     source->read(at, piece);
     const Digest digest = raw_digest(piece.data(), static_cast<std::int64_t>(piece.size()));
     hasher.add(digest.high);
