@@ -27,6 +27,12 @@ constexpr SharedFlag replayed_settings[] = {
     {"--steps"},
     {"--micro-batches"},
     {"--comm-timeout"},
+    {"--offload-place"},
+    {"--norm"},
+    {"--max-norm"},
+    {"--exp-avg-dtype"},
+    {"--exp-avg-sq-dtype"},
+    {"--master-dtype"},
     {"--plugin",
      "shared library with the operations that are judged (a bundle names one; this is instead of "
      "it)"},
@@ -44,7 +50,12 @@ void take_flags(const Bundle& bundle, CaseFlags& flags) {
     ZP_CHECK(known && i + 1 < bundle.flags.size(), ErrorCode::config,
              "the bundle has the setting " + name, "this program does not know it",
              "use the version that saved it");
-    std::string& value = flags.*std::get<std::string CaseFlags::*>(case_flag(name).member);
+    const auto& member = case_flag(name).member;
+    if (const auto* list = std::get_if<std::vector<std::string> CaseFlags::*>(&member)) {
+      (flags.**list).push_back(bundle.flags[i + 1]);
+      continue;
+    }
+    std::string& value = flags.*std::get<std::string CaseFlags::*>(member);
     const bool replaced = name == "--plugin" && !value.empty();  // by the user
     if (!replaced) value = bundle.flags[i + 1];
   }

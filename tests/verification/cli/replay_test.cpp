@@ -9,6 +9,7 @@
 #include "common/io/safetensors/safetensors.hpp"
 
 #include "tests/verification/cli/cli_support.hpp"
+#include "verification/cli/case_flags.hpp"
 
 namespace {
 
@@ -137,6 +138,34 @@ TEST_CASE(
     CHECK(refused.out.empty());
     CHECK(refused.err.find('\x1b') == std::string::npos);
   }
+}
+
+TEST_CASE("replay: accepts every flag that a replay line can have") {
+  using zeroproof::verification::CaseFlag;
+  const std::string help = run_cli("replay --help").out;
+  int flags = 0;
+  for (const CaseFlag& flag : zeroproof::verification::case_flags()) {
+    if (flag.replay == CaseFlag::Replay::none && flag.name != std::string("--offload-place"))
+      continue;
+    CAPTURE(flag.name);
+    CHECK(help.find(flag.name) != std::string::npos);
+    ++flags;
+  }
+  CHECK(flags > 15);
+}
+
+TEST_CASE("replay: a bundle has the settings of its run") {
+  const TemporaryFolder folder;
+  const std::string id = "byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1";
+  const CliResult saved =
+      run_cli("verify " + id + " --steps 1 --norm exact --max-norm 0.5 --fault " +
+                  "decay-after-update --save-failing " + quoted(folder.file("b")),
+              "zeroproof-faults");
+  CHECK(saved.exit_code == 1);
+  const fs::path bundle = bundles_in(folder.file("b")).front();
+  const CliResult again = run_cli("replay " + quoted(bundle.string()), "zeroproof-faults");
+  CAPTURE(again.err);
+  CHECK(again.out.find("bundle: the same failure as the saved one") != std::string::npos);
 }
 
 TEST_CASE("replay: the printed line works in any folder") {
