@@ -82,7 +82,7 @@ float over_ranks(Span<const float> parts, int ranks, std::size_t rows, std::size
 }
 
 /// As an integer for other ranks: the same one for all NaNs (R9).
-std::uint32_t bits_told(float value) {
+std::uint32_t bits_of(float value) {
   return value != value ? 0x7FFFFFFFU : std::bit_cast<std::uint32_t>(value);
 }
 
@@ -122,7 +122,7 @@ void cross_entropy_sum(const Exec&, const VocabularyPart& part, Span<const float
     shifted_sum[r] = sum(d);
     const std::int64_t target = targets[r];
     const bool here = target >= part.begin() && target < part.end();
-    target_bits[r] = here ? bits_told(d[target - part.begin()]) : 0;
+    target_bits[r] = here ? bits_of(d[target - part.begin()]) : 0;
   }
 }
 

@@ -115,11 +115,11 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
   RunReport report;
   {
     ProgressBar bar;
-    VerifyOptions told = options;
+    VerifyOptions observed = options;
     PartialReport partial(selection);
     std::unique_ptr<Interruption> interruption;  // the launcher of a rank handles signals
     if (!inside_mpi_job()) {
-      told.on_results = [&](Span<const Result> results) { partial.add(results); };
+      observed.on_results = [&](Span<const Result> results) { partial.add(results); };
       interruption = std::make_unique<Interruption>([&](int signal) {
         const RunReport so_far =
             partial.ended_by(signal_name(signal));  // before a job of ours is called crashed
@@ -127,11 +127,11 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
         write_reports(so_far, targets, request);
         std::fflush(stdout);
       });
-      told.on_verdicts = [&](Span<const Result> results) { bar.say(verdict_lines(results)); };
+      observed.on_verdicts = [&](Span<const Result> results) { bar.say(verdict_lines(results)); };
     } else {
-      told.on_verdicts = RankNotes::finished;
+      observed.on_verdicts = RankNotes::finished;
     }
-    report = run_selection(told, selection, [&](double fraction, const std::string& what) {
+    report = run_selection(observed, selection, [&](double fraction, const std::string& what) {
       if (!inside_mpi_job()) bar.show(fraction, what);
     });
     if (!inside_mpi_job()) report.self_test = run_self_test();

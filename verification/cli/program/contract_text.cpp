@@ -72,22 +72,22 @@ std::vector<std::string> referred_types(const std::vector<std::string>& block) {
 std::string wrapped(const std::vector<std::string>& block, std::size_t width,
                     const std::string& indent) {
   std::string out;
-  const std::size_t room = width - indent.size();
+  const std::size_t columns = width - indent.size();
   for (std::size_t i = 0; i < block.size(); ++i) {
     std::string line = block[i];
     const std::size_t column = text_column(line);
-    while (line.size() > room) {
+    while (line.size() > columns) {
       // Equations are in columns: lines are split between two of them, and never joined.
       const bool equations = column > prose_column;
-      const std::size_t gap = equations ? line.rfind("  ", room) : std::string::npos;
+      const std::size_t gap = equations ? line.rfind("  ", columns) : std::string::npos;
       const bool at_gap = gap != std::string::npos && line.find_last_not_of(' ', gap) > column &&
                           line.find_last_not_of(' ', gap) != std::string::npos;
-      const std::size_t cut = at_gap ? gap : line.rfind(' ', room);
+      const std::size_t cut = at_gap ? gap : line.rfind(' ', columns);
       if (cut == std::string::npos || cut <= column) break;  // one long word
       out += indent + line.substr(0, line.find_last_not_of(' ', cut) + 1) + "\n";
       line = std::string(column, ' ') + line.substr(line.find_first_not_of(' ', cut));
       // The remainder joins the next line of the same paragraph.
-      if (!equations && line.size() <= room && i + 1 < block.size() &&
+      if (!equations && line.size() <= columns && i + 1 < block.size() &&
           continues(block[i + 1], column)) {
         line += " " + block[++i].substr(column);
       }

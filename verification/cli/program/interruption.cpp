@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
 
 /// Pipe to which the signal handler writes the signal; a handler may do little else. -1: no reader.
-std::atomic<int> told{-1};
+std::atomic<int> signal_pipe{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void die_of(int signal) {
@@ -30,9 +30,9 @@ void die_of(int signal) {
   ::kill(::getpid(), signal);
 }
 
-void tell(int signal) {
+void handle_signal(int signal) {
   const int error = errno;
-  const int file = told.exchange(-1);
+  const int file = signal_pipe.exchange(-1);
   const auto word = static_cast<unsigned char>(signal);
   if (file < 0 || ::write(file, &word, 1) != 1) die_of(signal);
   errno = error;
@@ -43,11 +43,11 @@ void tell(int signal) {
 struct Interruption::Watch {
   explicit Watch(std::function<void(int)> words) : last_words(std::move(words)) {
     if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return;  // then they end the process as always
-    told = pipe[1];
+    signal_pipe = pipe[1];
     thread = std::thread([this] { listen(); });
     for (std::size_t i = 0; i < signals.size(); ++i) {
       struct sigaction action {};
-      action.sa_handler = tell;
+      action.sa_handler = handle_signal;
       action.sa_flags = SA_RESTART;
       sigaction(signals[i], nullptr, &before[i]);
       if (before[i].sa_handler != SIG_IGN) sigaction(signals[i], &action, nullptr);
@@ -58,7 +58,7 @@ struct Interruption::Watch {
     if (!thread.joinable()) return;
     for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before[i], nullptr);
     const unsigned char none = 0;
-    const bool quiet = told.exchange(-1) >= 0;
+    const bool quiet = signal_pipe.exchange(-1) >= 0;
     if (quiet && ::write(pipe[1], &none, 1) != 1) std::terminate();
     thread.join();  // or the process ends there
     ::close(pipe[0]);
