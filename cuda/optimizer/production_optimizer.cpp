@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "cuda/optimizer/state/state_loader.hpp"
+#include "cuda/optimizer/state_loader.hpp"
 
 namespace zeroproof::cuda {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "common/contracts/grad_norm.hpp"
+#include "cuda/device/kernels/base/power_of_two.cuh"
 #include "cuda/device/kernels/gradients/norm_chunk.cuh"
-#include "cuda/device/kernels/update/step_scalars.cuh"
 
 namespace zeroproof::cuda::device {
 

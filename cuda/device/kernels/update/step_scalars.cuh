@@ -8,6 +8,7 @@
 
 #include "common/contracts/step_scalars.hpp"
 #include "cuda/device/kernels/base/host_device.cuh"
+#include "cuda/device/kernels/base/power_of_two.cuh"
 
 namespace zeroproof::cuda::device {
 
@@ -39,11 +40,6 @@ inline ScalarSettings scalar_settings(const OptimizerHyper& hyper) {
   settings.bias_correction = hyper.bias_correction ? 1U : 0U;
   settings.decoupled_decay = traits_of(hyper.rule).decay == DecayKind::decoupled ? 1U : 0U;
   return settings;
-}
-
-/// 2^k for -1022 <= k <= 1023, built from bits: exact, independent of any math library.
-ZP_HOST_DEVICE inline double power_of_two(int k) {
-  return double_of(static_cast<std::uint64_t>(k + 1023) << 52U);
 }
 
 /// pow(b, t) of R5 for t >= 1: the contract fixes the order of the roundings, so no library pow is

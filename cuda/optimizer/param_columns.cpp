@@ -1,4 +1,4 @@
-#include "cuda/optimizer/params/param_columns.hpp"
+#include "cuda/optimizer/param_columns.hpp"
 
 #include "cuda/host/formats/transpose_bytes.hpp"
 

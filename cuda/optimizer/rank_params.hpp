@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/optimizer/params/param_columns.hpp"
+#include "cuda/optimizer/param_columns.hpp"
 #include "cuda/optimizer/params/param_gather.hpp"
 #include "cuda/optimizer/params/param_scales.hpp"
 #include "cuda/optimizer/params/param_store.hpp"

@@ -1,4 +1,4 @@
-#include "cuda/optimizer/params/rank_params.hpp"
+#include "cuda/optimizer/rank_params.hpp"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "cuda/optimizer/state/state_loader.hpp"
+#include "cuda/optimizer/state_loader.hpp"
 
 #include <algorithm>
 #include <mutex>
