@@ -5,8 +5,8 @@
 
 #include "cuda/kernel_table.hpp"
 #include "cuda/optimizer/overlap/plan_runner.hpp"
-#include "cuda/optimizer/rank_params.hpp"
 #include "cuda/optimizer/rank_memory.hpp"
+#include "cuda/optimizer/rank_params.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 #include "cuda/reduce/bucket_reduce.hpp"
 

@@ -9,9 +9,9 @@
 #include "cuda/kernel_table.hpp"
 #include "cuda/optimizer/grad_reduction.hpp"
 #include "cuda/optimizer/host/split_state_step.hpp"
-#include "cuda/optimizer/rank_params.hpp"
 #include "cuda/optimizer/rank_layout.hpp"
 #include "cuda/optimizer/rank_memory.hpp"
+#include "cuda/optimizer/rank_params.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 
 namespace zeroproof::cuda {
