@@ -35,7 +35,7 @@ struct RankShard {
   ParamScales* scales = nullptr;      ///< null: parameters have none
   /// Reads and stores state and master on the host (R25); null: all of it is fp32.
   const StateBlocks* tiles = nullptr;
-  /// Null: no copy by columns has codes of its own, as the next one.
+  /// Codes and scales of the column-wise copy; both null if it has none besides those of params.
   ParamStore* column_params = nullptr;
   ParamScales* column_scales = nullptr;
 };

@@ -51,11 +51,12 @@ class Bits(unittest.TestCase):
             self.assertGreater((out["master"] != master).mean(), 0.9, name)  # some move less than their last bit
 
     def test_lamb_on_paper(self):
-        # Moments that one step leaves at 3 and 36, no correction: u = 1/2 * (3 / (6 + 2^-20)) for both elements, near
-        # 1/4 each. N_w = 5, so the tensor moves by lr * N_w = 5/2, in equal parts: 5/2 / sqrt(2) each.
-        out = r.lamb(np.array([4, 4], F), np.array([3, 4], F), np.array([2, 2], F), np.array([56, 56], F), t=1, lr=0.5,
-                     beta1=0.5, beta2=0.5, eps=2.0**-20, weight_decay=0, bias_correction=False)
-        np.testing.assert_allclose(out["master"], np.array([3, 4]) - 2.5 / 2**0.5, rtol=1e-6)
+        # The moments become 4 and 36 and d = 6 + 2, so u = 1/2 * 4/8 = 1/4 in each of four elements: N_u = 1/2. With
+        # N_w = 5 the ratio is 1/2 * 5 / (1/2) = 5, and every element moves by 5/4. Nothing is rounded.
+        four = np.full(4, 4, F)
+        out = r.lamb(four, np.array([3, 4, 0, 0], F), four, np.full(4, 56, F), t=1, lr=0.5, beta1=0.5, beta2=0.5, eps=2,
+                     weight_decay=0, bias_correction=False)
+        same_bits(self, out["master"], np.array([1.75, 2.75, -1.25, -1.25], F))
         zeros = r.lamb(np.array([4], F), np.zeros(1, F), np.array([2], F), np.array([56], F), t=1, weight_decay=0)
         adamw = r.adamw(np.array([4], F), np.zeros(1, F), np.array([2], F), np.array([56], F), t=1, weight_decay=0)
         same_bits(self, zeros["master"], adamw["master"])  # the ratio of a tensor of zeros is 1

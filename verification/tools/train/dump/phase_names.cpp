@@ -28,7 +28,7 @@ std::string replaced(std::string text, const std::string& word, const std::strin
   return text;
 }
 
-/// The first word in braces that is not a placeholder, "" for none.
+/// The first word in braces other than {step} and {name}; "" if there is none.
 std::string unknown_word(const std::string& pattern) {
   const std::string rest = replaced(replaced(pattern, step_word, ""), name_word, "");
   const auto open = rest.find('{');
