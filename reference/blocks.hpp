@@ -27,7 +27,7 @@ inline MutableArray as_array(Span<float> view) { return {view.data(), numel(view
 /// The part [begin, begin + count) of a view.
 template <class T>
 Span<T> part(Span<T> view, std::int64_t begin, std::int64_t count) {
-  return view.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+  return view.subspan(begin, count);
 }
 
 /// Calls body(begin, count) for consecutive blocks that cover [0, numel); the last one may be

@@ -15,12 +15,10 @@ std::vector<float> nan_buffer(std::int64_t numel);
 
 /// The elements of a piece in a buffer that starts at local index 0.
 inline Span<float> at(std::vector<float>& buffer, const Piece& piece) {
-  return Span<float>(buffer).subspan(static_cast<std::size_t>(piece.local_begin),
-                                     static_cast<std::size_t>(piece.numel));
+  return Span<float>(buffer).subspan(piece.local_begin, piece.numel);
 }
 inline Span<const float> at(Span<const float> buffer, const Piece& piece) {
-  return buffer.subspan(static_cast<std::size_t>(piece.local_begin),
-                        static_cast<std::size_t>(piece.numel));
+  return buffer.subspan(piece.local_begin, piece.numel);
 }
 
 /// A view has no const: a caller with a view of const values must only read.

@@ -17,7 +17,7 @@ struct StepCounts {
 
   /// Applied updates of a tensor.
   std::uint64_t of(std::int64_t tensor) const {
-    return per_tensor ? tensor_steps[static_cast<std::size_t>(tensor)] : applied_steps;
+    return per_tensor ? tensor_steps[tensor] : applied_steps;
   }
 
   /// Index of a tensor's set among those of scalars_of_step: its own, or that of its group.

@@ -79,8 +79,7 @@ void CheckpointSaver::write(Pending& pending) {
       const auto values = [&](const CheckpointPiece& piece, std::int64_t first,
                               std::int64_t count) {
         const auto index = static_cast<std::size_t>(&piece - pending.pieces.data());
-        return pending.values[index].subspan(static_cast<std::size_t>(first),
-                                             static_cast<std::size_t>(count));
+        return pending.values[index].subspan(first, count);
       };
       pending.file = begin_rank_file(disk_, pending.unfinished, file_name, pending.manifest,
                                      pending.pieces, values, &write_buffer_);

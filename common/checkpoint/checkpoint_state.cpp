@@ -157,8 +157,7 @@ void CheckpointState::read_scales(BufferId id, std::int64_t begin, Span<float> t
     const std::int64_t from = std::max(begin, first), to = std::min(end, last);
     if (from >= to) continue;
     reader_.read(std::string(name(id)), static_cast<std::int64_t>(t), from - first,
-                 target.subspan(static_cast<std::size_t>(from - begin),
-                                static_cast<std::size_t>(to - from)));
+                 target.subspan(from - begin, to - from));
   }
 }
 
@@ -176,8 +175,7 @@ void CheckpointState::read(BufferId id, std::int64_t begin, Span<float> target) 
       const std::int64_t in_row = (first + done) % place.row_numel;
       const std::int64_t count = std::min(place.row_numel - in_row, piece.numel - done);
       reader_.read(std::string(name(id)), piece.tensor, place.global(first + done) - slot.begin,
-                   target.subspan(static_cast<std::size_t>(piece.global_begin - begin + done),
-                                  static_cast<std::size_t>(count)));
+                   target.subspan(piece.global_begin - begin + done, count));
       done += count;
     }
   }

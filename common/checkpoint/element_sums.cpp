@@ -109,8 +109,7 @@ std::vector<ElementSums::Run> ElementSums::runs_of(const ExposedBuffer& buffer) 
   std::vector<Run> runs;
   for (const OwnPiece& own : own_) {
     const CheckpointPiece& piece = own.piece;
-    const std::int64_t tensor_begin =
-        whole_.tensors()[static_cast<std::size_t>(piece.tensor)].begin;
+    const std::int64_t tensor_begin = whole_.tensors()[piece.tensor].begin;
     const std::int64_t at = place_of(own, buffer);
     for (std::int64_t e = 0; e < piece.numel;) {
       const std::int64_t place = tensor_begin + piece.element(e);

@@ -48,7 +48,7 @@ std::vector<OwnPiece> own_pieces(const OptimizerSetup& setup, const FlatLayout& 
 std::vector<OwnPiece> scales_of(const OwnPiece& own, const FlatLayout& whole, int tp) {
   static_assert(scale_block_numel == state_block_numel);
   const CheckpointPiece& elements = own.piece;
-  const TensorSlot& slot = whole.tensors()[static_cast<std::size_t>(elements.tensor)];
+  const TensorSlot& slot = whole.tensors()[elements.tensor];
   const std::int64_t first_block = slot.begin / state_block_numel;
   const auto block_from = [](std::int64_t element) {
     return (element + state_block_numel - 1) / state_block_numel;
@@ -116,7 +116,7 @@ std::int64_t place_of(const OwnPiece& own, const ExposedBuffer& buffer) {
 }
 
 std::vector<float> widened(const OwnPiece& own, const ExposedBuffer& buffer) {
-  std::vector<float> values(static_cast<std::size_t>(own.piece.numel));
+  std::vector<float> values(own.piece.numel);
   const std::int64_t begin = place_of(own, buffer);
   visit_format(buffer.view.dtype, [&](auto format) {
     using T = typename decltype(format)::type;

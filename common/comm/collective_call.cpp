@@ -81,7 +81,7 @@ std::string numbers(Span<const int> ranks) {
 std::string places(Span<const int> ranks, const std::vector<std::string>& hosts) {
   std::vector<std::string> once;
   for (const int rank : ranks) {
-    const std::string& host = hosts[static_cast<std::size_t>(rank)];
+    const std::string& host = hosts[rank];
     if (!host.empty() && std::find(once.begin(), once.end(), host) == once.end())
       once.push_back(host);
   }
@@ -129,7 +129,7 @@ std::string describe_ranks(Span<const int> ranks, const RankNames& names) {
   std::string text = numbers(ranks);
   if (!names.in_world.empty()) {
     std::vector<int> in_world;
-    for (const int rank : ranks) in_world.push_back(names.in_world[static_cast<std::size_t>(rank)]);
+    for (const int rank : ranks) in_world.push_back(names.in_world[rank]);
     text += " (" + numbers(in_world) + " of the world)";
   }
   if (!names.hosts.empty()) text += places(ranks, names.hosts);

@@ -152,7 +152,7 @@ void ExchangeCommunicator::reduce_scatter(CollectiveCall call, Span<const float>
   std::vector<Span<const std::byte>> parts;
   std::size_t begin = 0;
   for (const std::int64_t count : counts) {
-    parts.push_back(std::as_bytes(send.subspan(begin, static_cast<std::size_t>(count))));
+    parts.push_back(std::as_bytes(send.subspan(begin, count)));
     begin += static_cast<std::size_t>(count);
   }
   exchange_each(std::move(call), parts, [&](std::size_t from, Span<const std::byte> part) {
@@ -167,11 +167,11 @@ void ExchangeCommunicator::exchange_each(CollectiveCall call, SendBlocks send,
                                          const TakeBlock& take) {
   std::int64_t num_bytes = 0;
   for (const std::int64_t bytes : call.recv_bytes) num_bytes += bytes;
-  std::vector<std::byte> received(static_cast<std::size_t>(num_bytes));
+  std::vector<std::byte> received(num_bytes);
   std::vector<Span<std::byte>> blocks;
   std::size_t begin = 0;
   for (const std::int64_t bytes : call.recv_bytes) {
-    blocks.push_back(Span<std::byte>(received).subspan(begin, static_cast<std::size_t>(bytes)));
+    blocks.push_back(Span<std::byte>(received).subspan(begin, bytes));
     begin += static_cast<std::size_t>(bytes);
   }
   exchange(std::move(call), send, blocks);

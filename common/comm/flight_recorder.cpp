@@ -32,7 +32,7 @@ std::int64_t now_ns() {
 }
 
 FlightEntry& entry_of(FlightRecorder::Page& page, std::int64_t number) {
-  return page.entries[static_cast<std::size_t>(number % FlightRecorder::num_kept)];
+  return page.entries[number % FlightRecorder::num_kept];
 }
 
 std::string seconds(std::int64_t ns) {
@@ -55,7 +55,7 @@ Flight flight_of(const FlightRecorder::Page& page) {
   flight.place.assign(page.place.data(), ::strnlen(page.place.data(), page.place.size()));
   for (std::int64_t i = std::max<std::int64_t>(0, flight.num_calls - FlightRecorder::num_kept);
        i < flight.num_calls; ++i) {
-    const FlightEntry& entry = page.entries[static_cast<std::size_t>(i % FlightRecorder::num_kept)];
+    const FlightEntry& entry = page.entries[i % FlightRecorder::num_kept];
     if (static_cast<int>(entry.collective) >= num_collectives) continue;  // half written
     flight.entries.push_back(entry);
   }
@@ -191,7 +191,7 @@ std::string flights_text(const std::vector<RankFlight>& flights) {
 
 std::string_view name(FlightEntry::State state) {
   constexpr std::array<std::string_view, 4> names = {"waiting", "moving", "done", "failed"};
-  return names[static_cast<std::size_t>(state)];
+  return names[state];
 }
 
 }  // namespace zeroproof

@@ -73,7 +73,7 @@ void RecordingCommunicator::reset() {
 void RecordingCommunicator::add(Collective collective, TrafficEntry entry) {
   entry.calls = 1;
   const std::lock_guard lock(record_->mutex);
-  record_->traffic.of_kind[static_cast<std::size_t>(collective)] += entry;
+  record_->traffic.of_kind[collective] += entry;
 }
 
 void RecordingCommunicator::all_to_all(Span<const Span<const std::byte>> send,
@@ -82,8 +82,8 @@ void RecordingCommunicator::all_to_all(Span<const Span<const std::byte>> send,
   TrafficEntry entry;
   for (int peer = 0; peer < world_size(); ++peer) {
     if (peer == rank()) continue;
-    count_sent(entry, numel(send[static_cast<std::size_t>(peer)]));
-    count_received(entry, numel(recv[static_cast<std::size_t>(peer)]));
+    count_sent(entry, numel(send[peer]));
+    count_received(entry, numel(recv[peer]));
   }
   add(Collective::all_to_all, entry);
 }
@@ -94,7 +94,7 @@ void RecordingCommunicator::all_gather(Span<const std::byte> mine,
   TrafficEntry entry;
   count_sent(entry, numel(mine), world_size() - 1);
   for (int peer = 0; peer < world_size(); ++peer) {
-    if (peer != rank()) count_received(entry, numel(recv[static_cast<std::size_t>(peer)]));
+    if (peer != rank()) count_received(entry, numel(recv[peer]));
   }
   add(Collective::all_gather, entry);
 }
@@ -140,7 +140,7 @@ void RecordingCommunicator::native_reduce_scatter(Span<const float> send,
   inner_->native_reduce_scatter(send, counts, recv);
   TrafficEntry entry;
   for (int peer = 0; peer < world_size(); ++peer) {
-    if (peer != rank()) count_sent(entry, 4 * counts[static_cast<std::size_t>(peer)]);
+    if (peer != rank()) count_sent(entry, 4 * counts[peer]);
   }
   count_received(entry, 4 * numel(recv), world_size() - 1);
   add(Collective::reduce_scatter, entry);

@@ -50,14 +50,12 @@ SharedBlocks::SharedBlocks(const std::vector<std::int64_t>& sizes) {
   }
   Span<std::byte> rest(static_cast<std::byte*>(memory_.data()), total);  // aligned as blocks are
   for (const std::int64_t size : sizes) {
-    blocks_.push_back(rest.subspan(0, static_cast<std::size_t>(size)));
+    blocks_.push_back(rest.subspan(0, size));
     rest = rest.subspan(padded_window_bytes(size));
   }
 }
 
-Span<std::byte> SharedBlocks::of(int rank) const {
-  return blocks_.at(static_cast<std::size_t>(rank));
-}
+Span<std::byte> SharedBlocks::of(int rank) const { return blocks_.at(rank); }
 
 std::unique_ptr<SharedWindow> make_window_over(std::shared_ptr<SharedBlocks> blocks,
                                                Communicator& comm) {

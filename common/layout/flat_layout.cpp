@@ -67,7 +67,7 @@ std::int64_t FlatLayout::tensor_at(std::int64_t global_index) const {
 std::string FlatLayout::coordinates(std::int64_t global_index) const {
   const std::int64_t tensor = tensor_at(global_index);
   if (tensor < 0) return "padding";
-  const TensorSlot& slot = tensors_[static_cast<std::size_t>(tensor)];
+  const TensorSlot& slot = tensors_[tensor];
   std::int64_t rest = global_index - slot.begin;
   std::string text;
   for (std::size_t axis = slot.shape.size(); axis-- > 0;) {

@@ -100,7 +100,7 @@ std::vector<PeerBuffer> greedy(const FlatLayout& layout, int world_size, Span<co
   std::stable_sort(buffers.begin(), buffers.end(), [&](const PeerBuffer& a, const PeerBuffer& b) {
     return group(a) != group(b) ? group(a) < group(b) : a.part > b.part;
   });
-  std::vector<std::int64_t> loads(static_cast<std::size_t>(world_size));
+  std::vector<std::int64_t> loads(world_size);
   for (PeerBuffer& buffer : buffers) {
     const auto least = std::min_element(loads.begin(), loads.end());
     buffer.owner = static_cast<int>(least - loads.begin());

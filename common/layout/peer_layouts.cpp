@@ -58,7 +58,7 @@ std::vector<Owned> owned_by_tensor(const std::vector<PeerBuffer>& buffers,
   std::vector<Owned> owned(layout.tensors().size());
   for (const PeerBuffer& buffer : buffers) {
     for (const PlacedTensor& placed : buffer.tensors) {
-      const TensorSlot& slot = layout.tensors()[static_cast<std::size_t>(placed.tensor)];
+      const TensorSlot& slot = layout.tensors()[placed.tensor];
       if (slot.numel == 0) continue;
       const bool whole = buffer.owner >= 0;
       const int last =
@@ -66,8 +66,7 @@ std::vector<Owned> owned_by_tensor(const std::vector<PeerBuffer>& buffers,
       for (int rank = whole ? buffer.owner : static_cast<int>(placed.begin / buffer.part);
            rank <= last; ++rank) {
         const FlatRange share = share_of(buffer, placed, slot.numel, rank);
-        owned[static_cast<std::size_t>(placed.tensor)].push_back(
-            {rank, {slot.begin + share.begin, slot.begin + share.end}});
+        owned[placed.tensor].push_back({rank, {slot.begin + share.begin, slot.begin + share.end}});
       }
     }
   }
@@ -110,7 +109,7 @@ std::vector<PeerSlice> peer_slices(LayoutKind kind, const FlatLayout& layout, in
     const std::int64_t begin = buffer.owner >= 0 ? 0 : buffer.part * rank;
     PeerSlice slice{buffer.id, begin, begin + buffer.part, 0};
     for (const PlacedTensor& placed : buffer.tensors) {
-      const std::int64_t numel = layout.tensors()[static_cast<std::size_t>(placed.tensor)].numel;
+      const std::int64_t numel = layout.tensors()[placed.tensor].numel;
       const FlatRange share = share_of(buffer, placed, numel, rank);
       if (share.numel() == 0) continue;
       slice.numel += share.numel();
@@ -135,10 +134,9 @@ ShardMap make_shard_map(LayoutKind kind, const FlatLayout& layout, int world_siz
     const std::int64_t flat_end =
         end == layout.tensors().size() ? layout.padded_numel() : layout.tensors()[end].begin;
     Bucket bucket{{layout.tensors()[start].begin, flat_end}, {}};
-    bucket.owned.resize(static_cast<std::size_t>(world_size));
+    bucket.owned.resize(world_size);
     for (std::size_t tensor = start; tensor < end; ++tensor) {
-      for (const auto& [rank, range] : owned[tensor])
-        bucket.owned[static_cast<std::size_t>(rank)].push_back(range);
+      for (const auto& [rank, range] : owned[tensor]) bucket.owned[rank].push_back(range);
     }
     if (bucket.range.numel() > 0)
       buckets.push_back(std::move(bucket));  // empty tensors have no elements

@@ -114,7 +114,7 @@ const std::vector<FlatRange>& ShardMap::owned(std::size_t bucket, int rank) cons
       "there are " + std::to_string(buckets_.size()) + " buckets and " +
           std::to_string(world_size_) + " ranks",
       "count both from 0");
-  return owned_[bucket][static_cast<std::size_t>(rank)];
+  return owned_[bucket][rank];
 }
 
 std::int64_t ShardMap::owned_numel(std::size_t bucket, int rank) const {

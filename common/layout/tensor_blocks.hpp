@@ -48,12 +48,8 @@ class TensorBlocks {
   std::int64_t num_blocks() const { return num_blocks_; }
 
   /// Blocks of a tensor: first_block(t) up to (not including) first_block(t) + grid(t).num_blocks().
-  const BlockGrid& grid(std::int64_t tensor) const {
-    return grids_[static_cast<std::size_t>(tensor)];
-  }
-  std::int64_t first_block(std::int64_t tensor) const {
-    return first_[static_cast<std::size_t>(tensor)];
-  }
+  const BlockGrid& grid(std::int64_t tensor) const { return grids_[tensor]; }
+  std::int64_t first_block(std::int64_t tensor) const { return first_[tensor]; }
 
   /// Number of the block of an element of a rank's tensor, element counted in the rank's tensor.
   std::int64_t block_of(std::int64_t tensor, std::int64_t element) const;

@@ -25,9 +25,7 @@ struct ClipGroups {
   std::vector<int> of_tensor;        ///< [num_tensors] group; empty: all tensors are in group 0
 
   int count() const { return static_cast<int>(rules.size()) + 1; }
-  int of(std::int64_t tensor) const {
-    return of_tensor.empty() ? 0 : of_tensor[static_cast<std::size_t>(tensor)];
-  }
+  int of(std::int64_t tensor) const { return of_tensor.empty() ? 0 : of_tensor[tensor]; }
 };
 
 /// Checks rules without a model. Errors (ErrorCode::config): a rule without a name or with the name

@@ -101,8 +101,7 @@ double scheduled_lr(const ScheduleConfig& schedule, double max_lr, double min_lr
   const auto n = static_cast<double>(progress);
   if (schedule.decay == DecayShape::table) {
     const auto last = static_cast<std::int64_t>(schedule.rates.size());
-    return schedule
-        .rates[static_cast<std::size_t>(std::clamp<std::int64_t>(progress, 1, last) - 1)];
+    return schedule.rates[std::clamp<std::int64_t>(progress, 1, last) - 1];
   }
   if (warmup > 0 && progress <= warmup) return warmup_lr(schedule, max_lr, progress);
   if (schedule.decay == DecayShape::constant) return max_lr;
@@ -198,7 +197,7 @@ void validate(const ScheduleConfig& s) {
                  "set min_lr above 0, or use another decay");
   require_config(s.weight_decay_ramp == RampShape::constant || s.weight_decay_end >= 1,
                  "schedule.weight_decay_end is 0 with weight_decay_ramp \"" +
-                     std::string(ramps[static_cast<std::size_t>(s.weight_decay_ramp)]) + "\"",
+                     std::string(ramps[s.weight_decay_ramp]) + "\"",
                  "the ramp would have no effect", "set its end, or use \"constant\"");
 }
 

@@ -57,8 +57,7 @@ OptimizerHyper hyper_of(const ParamGroups& groups, const OptimizerHyper& hyper, 
            "param group " + std::to_string(group) + " does not exist",
            "there are " + std::to_string(groups.count()) + ", the default group 0 included",
            "count from 0");
-  const GroupRule rule =
-      group == 0 ? GroupRule{} : groups.rules[static_cast<std::size_t>(group - 1)];
+  const GroupRule rule = group == 0 ? GroupRule{} : groups.rules[group - 1];
   const ScheduleConfig& schedule = groups.schedule;
   const std::int64_t n = progress_of(schedule, t, micro_batches);
   OptimizerHyper result = hyper;

@@ -32,9 +32,7 @@ struct ParamGroups {
   ScheduleConfig schedule;
 
   int count() const { return static_cast<int>(rules.size()) + 1; }
-  int of(std::int64_t tensor) const {
-    return of_tensor.empty() ? 0 : of_tensor[static_cast<std::size_t>(tensor)];
-  }
+  int of(std::int64_t tensor) const { return of_tensor.empty() ? 0 : of_tensor[tensor]; }
 };
 
 /// Checks rules without a model. Errors (ErrorCode::config): those of the schedule; a rule

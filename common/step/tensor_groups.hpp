@@ -44,7 +44,7 @@ std::vector<int> group_tensors(const std::vector<Rule>& rules, const FlatLayout&
       matched[i] = true;
       if (group == 0) group = static_cast<int>(i) + 1;
     }
-    if (group > 0) used[static_cast<std::size_t>(group - 1)] = true;
+    if (group > 0) used[group - 1] = true;
     of_tensor.push_back(group);
   }
   for (std::size_t i = 0; i < rules.size(); ++i) {

@@ -14,7 +14,7 @@ constexpr int fixed_numbers = 4;  // of a call, besides those per rank
 
 NcclCalls::Slot& NcclCalls::add(CollectiveCall call) {
   call.sequence = ++made_;
-  traffic_.of_kind[static_cast<std::size_t>(call.collective)] += traffic_of(call, rank_);
+  traffic_.of_kind[call.collective] += traffic_of(call, rank_);
   Slot& mine = slot(made_);
   mine.call = std::move(call);
   mine.enqueued = false;
@@ -83,7 +83,7 @@ std::vector<std::int64_t> NcclCalls::numbers() {
     numbers.insert(numbers.end(), call.send_bytes.begin(), call.send_bytes.end());
     numbers.insert(numbers.end(), call.recv_bytes.begin(), call.recv_bytes.end());
   }
-  numbers.resize(static_cast<std::size_t>(2 + kept * (fixed_numbers + 2 * world_size_)), 0);
+  numbers.resize(2 + kept * (fixed_numbers + 2 * world_size_), 0);
   return numbers;
 }
 

@@ -65,10 +65,8 @@ class NcclCalls {
     bool enqueued = false;
     std::int64_t marked_by = 0;  ///< the call whose `ended` is used: the last one of its graph
   };
-  Slot& slot(std::int64_t sequence) { return slots_[static_cast<std::size_t>(sequence % kept)]; }
-  const Slot& slot(std::int64_t sequence) const {
-    return slots_[static_cast<std::size_t>(sequence % kept)];
-  }
+  Slot& slot(std::int64_t sequence) { return slots_[sequence % kept]; }
+  const Slot& slot(std::int64_t sequence) const { return slots_[sequence % kept]; }
   std::int64_t oldest() const { return made_ < kept ? 1 : made_ - kept + 1; }
   /// The next call. The caller has made the stream wait.
   Slot& add(CollectiveCall call);

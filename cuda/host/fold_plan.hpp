@@ -47,7 +47,7 @@ class FoldPlan {
     };
     const auto value = [&](std::int64_t at, std::int64_t wide) -> Span<const float> {
       if (at >= 0) return slot(at);
-      const GradStretch& operand = operands[static_cast<std::size_t>(-1 - at)];
+      const GradStretch& operand = operands[-1 - at];
       if (operand.dtype == DType::fp32) return {static_cast<const float*>(operand.data), count};
       widen(operand, slot(wide));
       return slot(wide);

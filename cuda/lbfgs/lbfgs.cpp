@@ -203,13 +203,13 @@ bool ProductionLbfgs::search_wolfe(Closure& closure, LbfgsReport& report, double
     point.s = vectors_.dot(grad_, direction_);
     point.good = point.good && std::isfinite(point.s);
     point.f = point.good ? loss_ : std::numeric_limits<double>::infinity();
-    vectors_.copy(grad_, grads[static_cast<std::size_t>(point.slot)]);
+    vectors_.copy(grad_, grads[point.slot]);
     search.answer(point);
   }
   const WolfePoint& taken = search.taken();
   if (taken.t == 0) return false;
   move_by(taken.t);
-  vectors_.copy(grads[static_cast<std::size_t>(taken.slot)], grad_);
+  vectors_.copy(grads[taken.slot], grad_);
   loss_ = taken.f;
   max_abs_grad_ = vectors_.max_abs(grad_);
   keep(report, taken.t);

@@ -85,8 +85,7 @@ class LbfgsVectors {
 
  private:
   static Span<const float> part(const GuardedBuffer& buffer, const Piece& piece) {
-    return buffer.as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
-                                      static_cast<std::size_t>(piece.numel));
+    return buffer.as<float>().subspan(piece.local_begin, piece.numel);
   }
 
   template <class Sum, class Add, class Merge>

@@ -53,14 +53,14 @@ bool is_there(const std::byte* byte) {
 /// elements. Throws the error of the first part that failed.
 template <class Body>
 void for_parts(int num_threads, std::int64_t num_parts, const Body& body) {
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(num_parts));
+  std::vector<std::exception_ptr> errors(num_parts);
   const int threads = static_cast<int>(std::min<std::int64_t>(num_threads, num_parts));
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
   for (std::int64_t part = 0; part < num_parts; ++part) {
     try {
       body(part);
     } catch (...) {
-      errors[static_cast<std::size_t>(part)] = std::current_exception();
+      errors[part] = std::current_exception();
     }
   }
   for (const std::exception_ptr& error : errors) {
@@ -123,7 +123,7 @@ void ChunkFile::read(std::int64_t chunk, Slot& slot) const {
 }
 
 void ChunkFile::read_part(std::int64_t part, std::int64_t chunk, std::byte* memory) const {
-  const Part& from = parts_[static_cast<std::size_t>(part)];
+  const Part& from = parts_[part];
   const FlatRange here = elements(part, chunk);
   const std::byte* at = from.mapped + chunk * stride_;
   Header header;
@@ -138,7 +138,7 @@ void ChunkFile::read_part(std::int64_t part, std::int64_t chunk, std::byte* memo
     at += bytes;
     memory += buffer.num_bytes(numel(chunk));
   }
-  const Header& written = from.written[static_cast<std::size_t>(chunk)];
+  const Header& written = from.written[chunk];
   ZP_CHECK(header == written && digest_of(digests) == written.digest, ErrorCode::damaged,
            "chunk " + std::to_string(chunk) + " of the state offloaded to '" + from.file->folder() +
                "' is not its version " + std::to_string(written.version),
@@ -164,9 +164,9 @@ void ChunkFile::write(std::int64_t chunk, Slot& slot) {
 }
 
 void ChunkFile::write_part(std::int64_t part, std::int64_t chunk, const std::byte* memory) {
-  Part& to = parts_[static_cast<std::size_t>(part)];
+  Part& to = parts_[part];
   const FlatRange here = elements(part, chunk);
-  Header& written = to.written[static_cast<std::size_t>(chunk)];
+  Header& written = to.written[chunk];
   Header next{static_cast<std::uint64_t>(chunk), written.version + 1, {}};
   std::vector<Digest> digests;
   std::vector<iovec> pieces = {{&next, sizeof(next)}};

@@ -72,10 +72,8 @@ class ChunkFile {
   FlatRange elements(std::int64_t part, std::int64_t chunk) const;
   void read_part(std::int64_t part, std::int64_t chunk, std::byte* memory) const;
   void write_part(std::int64_t part, std::int64_t chunk, const std::byte* memory);
-  std::int64_t numel(std::int64_t chunk) const { return numels_[static_cast<std::size_t>(chunk)]; }
-  std::uint64_t version_of(std::int64_t chunk) const {
-    return parts_[0].written[static_cast<std::size_t>(chunk)].version;
-  }
+  std::int64_t numel(std::int64_t chunk) const { return numels_[chunk]; }
+  std::uint64_t version_of(std::int64_t chunk) const { return parts_[0].written[chunk].version; }
 
   std::vector<std::int64_t> numels_;
   std::vector<OffloadedBuffer> buffers_;

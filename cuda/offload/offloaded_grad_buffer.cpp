@@ -85,8 +85,7 @@ void OffloadedGradBuffer::map_file(const Offload& offload, const std::vector<Fla
   file_ =
       std::make_unique<UnnamedFile>(offload.folder, whole_pages(num_bytes_), "offloaded gradients");
   constexpr std::int64_t most = std::int64_t{1} << 20;
-  const std::vector<std::byte> poison(static_cast<std::size_t>(std::min(most, file_->num_bytes())),
-                                      std::byte{0xFF});
+  const std::vector<std::byte> poison(std::min(most, file_->num_bytes()), std::byte{0xFF});
   for (std::int64_t at = 0; at < file_->num_bytes(); at += most)
     file_->put(poison.data(), std::min(most, file_->num_bytes() - at), at);
   std::int64_t at = 0;
@@ -109,8 +108,8 @@ std::vector<Digest> OffloadedGradBuffer::digests(const Exec& exec) const {
 #pragma omp parallel for num_threads(std::max(exec.num_threads, 1)) \
     schedule(static) if (exec.num_threads > 1)
   for (std::int64_t i = 0; i < count; ++i) {
-    const FlatRange& block = blocks_[static_cast<std::size_t>(i)];
-    digests[static_cast<std::size_t>(i)] =
+    const FlatRange& block = blocks_[i];
+    digests[i] =
         raw_digest(memory_ + page_bytes() + block.begin * float_bytes, block.numel() * float_bytes);
   }
   return digests;
@@ -129,10 +128,8 @@ void OffloadedGradBuffer::check(const Exec& exec) const {
   ZP_CHECK(differs == now.end(), ErrorCode::damaged,
            "the gradients offloaded to '" + file_->folder() +
                "' have changed since they were summed, in elements " +
-               std::to_string(blocks_[static_cast<std::size_t>(differs - now.begin())].begin) +
-               " to " +
-               std::to_string(blocks_[static_cast<std::size_t>(differs - now.begin())].end - 1) +
-               " of the shard",
+               std::to_string(blocks_[differs - now.begin()].begin) + " to " +
+               std::to_string(blocks_[differs - now.begin()].end - 1) + " of the shard",
            "no update used them, and no step can continue from them",
            "resume from the last checkpoint, on a reliable disk");
 }

@@ -25,7 +25,7 @@ std::vector<Share> shares_of(const FlatLayout& layout, const std::vector<Piece>&
       shares.push_back({piece});
       continue;
     }
-    const std::int64_t numel = layout.tensors()[static_cast<std::size_t>(piece.tensor)].numel;
+    const std::int64_t numel = layout.tensors()[piece.tensor].numel;
     const bool is_last = piece.tensor_begin + piece.numel == numel;
     const host::StateBlockParts parts = host::state_block_parts(piece, piece.tensor_begin, is_last);
     if (parts.head.numel > 0) shares.push_back({parts.head, 0, true});

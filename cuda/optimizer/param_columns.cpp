@@ -24,7 +24,7 @@ ParamColumns::ParamColumns(const RankLayout& layout, RankMemory& memory,
   columns_ = CountedBuffer(memory.ledger, MemoryClass::param_full, total_numel(full_ranges),
                            setup.param_dtype);
   for (const Piece& piece : setup.layout->pieces(full_ranges)) {
-    const TensorSlot& tensor = setup.layout->tensors()[static_cast<std::size_t>(piece.tensor)];
+    const TensorSlot& tensor = setup.layout->tensors()[piece.tensor];
     const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
     pieces_.push_back(piece);
     matrices_.push_back({nullptr, nullptr, piece.numel / columns, columns});

@@ -143,7 +143,7 @@ void BinnedLeafSum::exchange(const BucketPlan& plan) const {
   std::byte* in = tools_.memory.in.take(arriving);
   const Bins ours = mine(plan);
   std::vector<Move> moves;
-  std::vector<Span<const std::byte>> send(static_cast<std::size_t>(world));
+  std::vector<Span<const std::byte>> send(world);
   std::vector<Span<std::byte>> receive(send.size());
   for (int r = 0; r < world; ++r) {
     const auto at = static_cast<std::size_t>(r);
@@ -173,7 +173,7 @@ void BinnedLeafSum::exchange_instances(const BucketPlan& plan) const {
   for (int i = 0; i < instances(setup); ++i) {
     receive.push_back({gathered + i * bytes, static_cast<std::size_t>(bytes)});
   }
-  const Span<std::byte> own = receive[static_cast<std::size_t>(instance(setup))];
+  const Span<std::byte> own = receive[instance(setup)];
   std::vector<Move> moves;
   if (keeps_) {
     mine(plan).pack_part(plan.own, own.data(), moves);

@@ -104,7 +104,7 @@ std::optional<TensorView> BucketReduce::reduce_leaves(GradSource& leaves,
   clear();
   const std::vector<std::int64_t> own = own_micro_batches(setup_);
   const auto leaf_of = [&](std::int64_t i) {
-    return checked_leaf(setup_, tools_.space(), leaves, own[static_cast<std::size_t>(i)]);
+    return checked_leaf(setup_, tools_.space(), leaves, own[i]);
   };
   if (WholeReduce::fits(setup_)) {
     if (!whole_) whole_ = std::make_unique<WholeReduce>(tools_, numbers_, state_ranges(setup_));
@@ -189,7 +189,7 @@ void BucketReduce::receive_leaves(const BucketPlan& plan, std::int64_t micro_ste
   const DType dtype = travelling_dtype(setup_, plan);
   const std::int64_t width = num_bytes(dtype);
   const auto read = [&](int r) { return reads_leaves() && shared_memory_group_->near(r); };
-  std::vector<Stretches> send(static_cast<std::size_t>(world));
+  std::vector<Stretches> send(world);
   std::vector<std::int64_t> recv_bytes(send.size(), 0);
   for (int r = 0; r < world; ++r) {
     const auto at = static_cast<std::size_t>(r);
@@ -206,7 +206,7 @@ void BucketReduce::receive_leaves(const BucketPlan& plan, std::int64_t micro_ste
   std::vector<NodeValues> leaves;
   for (int r = 0; r < world; ++r) {
     if (numbers_.leaf_of(r, micro_step) < 0) continue;
-    const TensorView theirs{arrived[static_cast<std::size_t>(r)].data(), dtype, plan.own.numel};
+    const TensorView theirs{arrived[r].data(), dtype, plan.own.numel};
     leaves.push_back(r == rank ? leaf
                      : read(r) ? leaves_->of(r, plan)
                                : NodeValues::packed(theirs));
@@ -251,8 +251,7 @@ void BucketReduce::gather_sums(Span<float> grad_sum) {
     std::vector<Stretches> places;
     for (const RankPart& part : plan.parts())
       append(places.emplace_back(), part, grad_sum.data(), 0, sizeof(float));
-    gather_packed(*tools_.comm_groups.comm, places[static_cast<std::size_t>(setup_.comm->rank())],
-                  places, tools_.memory.in);
+    gather_packed(*tools_.comm_groups.comm, places[setup_.comm->rank()], places, tools_.memory.in);
   }
 }
 

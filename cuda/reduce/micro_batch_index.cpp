@@ -44,16 +44,16 @@ MicroBatchIndex::MicroBatchIndex(const OptimizerSetup& setup) : setup_(setup) {
 }
 
 std::int64_t MicroBatchIndex::leaf_of(int rank, std::int64_t micro_step) const {
-  const std::vector<std::int64_t>& numbers = numbers_[static_cast<std::size_t>(rank)];
+  const std::vector<std::int64_t>& numbers = numbers_[rank];
   return micro_step >= 0 && micro_step < static_cast<std::int64_t>(numbers.size())
-             ? numbers[static_cast<std::size_t>(micro_step)]
+             ? numbers[micro_step]
              : -1;
 }
 
 std::vector<TreeNode> MicroBatchIndex::nodes_of(const std::vector<int>& ranks) const {
   std::vector<std::int64_t> all;
   for (const int rank : ranks) {
-    const std::vector<std::int64_t>& numbers = numbers_[static_cast<std::size_t>(rank)];
+    const std::vector<std::int64_t>& numbers = numbers_[rank];
     all.insert(all.end(), numbers.begin(), numbers.end());
   }
   std::ranges::sort(all);
@@ -62,8 +62,7 @@ std::vector<TreeNode> MicroBatchIndex::nodes_of(const std::vector<int>& ranks) c
 
 ReductionSchedule::Steps MicroBatchIndex::steps_of(int rank) const {
   ReductionSchedule::Steps steps;
-  for (const std::int64_t number : numbers_[static_cast<std::size_t>(rank)])
-    steps.push_back({{0, number}});
+  for (const std::int64_t number : numbers_[rank]) steps.push_back({{0, number}});
   return steps;
 }
 

@@ -19,13 +19,11 @@ class MicroBatchIndex {
   std::int64_t leaf_of(int rank, std::int64_t micro_step) const;
 
   /// Nodes left when a rank of this instance has pushed all its leaves; sent at the end of a step.
-  const std::vector<TreeNode>& nodes(int rank) const {
-    return nodes_[static_cast<std::size_t>(rank)];
-  }
+  const std::vector<TreeNode>& nodes(int rank) const { return nodes_[rank]; }
 
   /// Nodes left when an instance has pushed all its leaves.
   const std::vector<TreeNode>& instance_nodes(int instance) const {
-    return instance_nodes_[static_cast<std::size_t>(instance)];
+    return instance_nodes_[instance];
   }
 
   /// Nodes left when all leaves of some ranks of this instance have been pushed, in increasing order.

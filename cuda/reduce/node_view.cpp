@@ -38,8 +38,7 @@ std::vector<NodeView> exchange_instances(const ReduceTools& tools, const MicroBa
     receive.push_back({at, static_cast<std::size_t>(bytes)});
     at += up_to_words(bytes);
   }
-  tools.comm_groups.replicas->all_gather(receive[static_cast<std::size_t>(instance(setup))],
-                                         receive);
+  tools.comm_groups.replicas->all_gather(receive[instance(setup)], receive);
   return nodes;
 }
 

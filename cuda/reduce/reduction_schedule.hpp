@@ -53,9 +53,7 @@ class ReductionSchedule {
   /// One slot to which every leaf is added, in order of arrival (R11, native).
   static ReductionSchedule accumulate(const Steps& steps, LastLeaves last = LastLeaves::combined);
 
-  const std::vector<NodeMove>& of(std::int64_t micro_step) const {
-    return moves_[static_cast<std::size_t>(micro_step)];
-  }
+  const std::vector<NodeMove>& of(std::int64_t micro_step) const { return moves_[micro_step]; }
   std::size_t slots() const { return slots_; }
   const std::vector<Left>& left() const { return left_; }  ///< in increasing first micro-batch
 

@@ -80,7 +80,7 @@ std::vector<NodeView> TreeSum::exchange(const BucketPlan& plan) {
   Communicator& comm = *tools_.comm_groups.comm;
   const int world = comm.world_size();
   const int rank = comm.rank();
-  std::vector<Stretches> send(static_cast<std::size_t>(world));
+  std::vector<Stretches> send(world);
   std::vector<std::vector<TreeNode>> sent_here(send.size());
   std::vector<std::int64_t> recv_bytes(send.size(), 0);
   for (int r = 0; r < world; ++r) {

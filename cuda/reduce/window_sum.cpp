@@ -104,7 +104,7 @@ class WindowSum final : public LeafSum {
     return shared_memory_group_.machines()[shared_memory_group_.own_machine()];
   }
   const ReductionSchedule& own_moves() const {
-    return moves_[static_cast<std::size_t>(shared_memory_group_.place(tools_.setup.comm->rank()))];
+    return moves_[shared_memory_group_.place(tools_.setup.comm->rank())];
   }
   std::vector<CountedBuffer> own_slots() const {
     std::vector<CountedBuffer> slots;
@@ -172,13 +172,11 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<NodeView>& nodes
   std::byte* in = tools_.memory.in.take(arriving);
   for (std::size_t machine = 0; machine < nodes_.size(); ++machine) {
     if (machine == here || plan.own.numel == 0) continue;
-    const int from =
-        shared_memory_group_
-            .machines()[machine][static_cast<std::size_t>(place_on(machine, own_place))];
+    const int from = shared_memory_group_.machines()[machine][place_on(machine, own_place)];
     const std::int64_t bytes = message_bytes(tools_.setup, nodes_[machine], plan.own.numel);
     const std::vector<NodeView> sent = nodes_at(tools_.setup, nodes_[machine], plan.own.numel, in);
     nodes.insert(nodes.end(), sent.begin(), sent.end());
-    receive[static_cast<std::size_t>(from)] = {in, static_cast<std::size_t>(bytes)};
+    receive[from] = {in, static_cast<std::size_t>(bytes)};
     in += up_to_words(bytes);
   }
   comm.all_to_all(send, receive);

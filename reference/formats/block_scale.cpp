@@ -78,7 +78,7 @@ void block_amax(const Exec&, const BlockGrid& grid, QuantizedValue value, std::i
                 Span<const float> values, Span<std::uint32_t> amax) {
   check_part("block_amax", grid, first, numel(values), "amax", numel(amax));
   for (std::int64_t i = 0; i < numel(values); ++i) {
-    const float v = quantized_value(value, values[static_cast<std::size_t>(i)]);
+    const float v = quantized_value(value, values[i]);
     grad_max_accumulate({}, {&v, 1}, amax[block_of(grid, first + i)]);
   }
 }

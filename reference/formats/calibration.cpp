@@ -136,8 +136,7 @@ void clip_errors(const Exec&, const FakeQuantization& options, std::int64_t firs
       const std::int64_t at = first + static_cast<std::int64_t>(i);
       const std::int64_t block = at / grid.columns / grid.block_rows * grid.blocks_across() +
                                  at % grid.columns / grid.block_columns;
-      grad_norm_exact_accumulate({}, {&e, 1},
-                                 errors[static_cast<std::size_t>(block * num_clips + c)]);
+      grad_norm_exact_accumulate({}, {&e, 1}, errors[block * num_clips + c]);
     }
   }
 }

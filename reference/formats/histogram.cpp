@@ -36,9 +36,9 @@ void histogram_widen(const Exec&, int doublings, Span<std::uint64_t> count) {
            "pass a number of at least 0");
   for (int step = 0; step < doublings && step < 64; ++step) {  // R26: 2^r at once is r times 2
     for (std::int64_t k = 1; k < bins; ++k) {
-      const std::uint64_t here = count[static_cast<std::size_t>(k)];
-      count[static_cast<std::size_t>(k)] = 0;
-      count[static_cast<std::size_t>(k / 2)] += here;
+      const std::uint64_t here = count[k];
+      count[k] = 0;
+      count[k / 2] += here;
     }
   }
 }

@@ -49,7 +49,7 @@ void deposit_each(Span<const float> grad, NormLimbs& limbs, Term term) {
 bool bit(const NormLimbs& limbs, int position) {
   if (position < 0) return false;
   const int limb = std::min(position / 32, num_limbs - 1);
-  return (limbs.limbs[static_cast<std::size_t>(limb)] >> (position - 32 * limb) & 1U) != 0;
+  return (limbs.limbs[limb] >> (position - 32 * limb) & 1U) != 0;
 }
 
 /// The value of normalised limbs, rounded once to fp64, ties to even.

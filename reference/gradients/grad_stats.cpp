@@ -30,7 +30,7 @@ void grad_stats(const Exec&, Span<const float> grad, Span<const GradSegment> seg
   for (const GradSegment& segment : segments) check_segment(segment, numel(grad), numel(stats));
   for (const GradSegment& segment : segments) {
     const Span<const float> elements = part(grad, segment.begin, segment.numel);
-    GradStats& of_tensor = stats[static_cast<std::size_t>(segment.tensor)];
+    GradStats& of_tensor = stats[segment.tensor];
     grad_max_accumulate({}, elements, of_tensor.amax);
     for (const float x : elements) {
       if (!std::isfinite(x)) ++of_tensor.num_nonfinite;

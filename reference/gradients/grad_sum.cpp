@@ -21,7 +21,7 @@ struct Tree {
   }
 
   Block node(int level, std::int64_t index) const {
-    if (level == 0) return as_array(part(leaves[static_cast<std::size_t>(index)], begin, count));
+    if (level == 0) return as_array(part(leaves[index], begin, count));
     const Block left = node(level - 1, 2 * index);
     if (covers_nothing(level - 1, 2 * index + 1)) return left;  // no addition, so -0 stays -0
     const Block right = node(level - 1, 2 * index + 1);

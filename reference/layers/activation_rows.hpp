@@ -66,7 +66,7 @@ void for_each_stretch(const ActivationRows& shape, Body body) {
 /// values * weight of the row; the values themselves if there are no weights.
 inline Block weighted(const Block& values, Span<const float> weight, std::int64_t row) {
   if (weight.empty()) return values;
-  return values * weight[static_cast<std::size_t>(row)];
+  return values * weight[row];
 }
 
 }  // namespace zeroproof::reference

@@ -76,7 +76,7 @@ bool counts(std::int32_t target, std::int64_t size) { return target >= 0 && targ
 float over_ranks(Span<const float> parts, int ranks, std::size_t rows, std::size_t r) {
   std::array<float, 8> sums{};
   for (int k = 0; k < ranks; ++k) {
-    sums[static_cast<std::size_t>(k)] = parts[static_cast<std::size_t>(k) * rows + r];
+    sums[k] = parts[static_cast<std::size_t>(k) * rows + r];
   }
   return fold_blocks(sums, ranks);
 }

@@ -25,7 +25,7 @@ template <class Term>
 float sum_of_blocks(std::int64_t n, int first, int count, const Term& term) {
   std::array<float, 8> sums{};
   for (int b = 0; b < count; ++b) {
-    float& sum = sums[static_cast<std::size_t>(b)];
+    float& sum = sums[b];
     for (std::int64_t i = n * (first + b) / 8; i < n * (first + b + 1) / 8; ++i)
       sum = sum + term(i);
   }

@@ -45,7 +45,7 @@ void rms_norm(const Exec&, std::int64_t n, float eps, Span<const float> x, Span<
     const float v = mean_of(q);
     const float w = v + eps;
     const float root = std::sqrt(w);
-    deviation[static_cast<std::size_t>(r)] = root;
+    deviation[r] = root;
     const Row u = in / root;
     row_of(y, r, n) = u * as_array(gain);
   }
@@ -60,7 +60,7 @@ void rms_norm_backward(const Exec&, std::int64_t n, Span<const float> dy, Span<c
   check_elements("rms_norm_backward", "deviation", deviation.size(), rows);
   Eigen::ArrayXXf products(n, rows);  // dy * u, a row in each column
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float root = deviation[static_cast<std::size_t>(r)];
+    const float root = deviation[r];
     const Row u = row_of(x, r, n) / root;
     const Row g = row_of(dy, r, n) * as_array(gain);
     const Row h = g * u;
@@ -91,8 +91,8 @@ void layer_norm(const Exec&, std::int64_t n, float eps, Span<const float> x, Spa
     const float v = mean_of(q);
     const float w = v + eps;
     const float root = std::sqrt(w);
-    mean[static_cast<std::size_t>(r)] = middle;
-    deviation[static_cast<std::size_t>(r)] = root;
+    mean[r] = middle;
+    deviation[r] = root;
     const Row u = c / root;
     const Row p = u * as_array(gain);
     row_of(y, r, n) = p + as_array(bias);
@@ -111,8 +111,8 @@ void layer_norm_backward(const Exec&, std::int64_t n, Span<const float> dy, Span
   check_elements("layer_norm_backward", "deviation", deviation.size(), rows);
   Eigen::ArrayXXf products(n, rows);  // dy * u, a row in each column
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float root = deviation[static_cast<std::size_t>(r)];
-    const Row c = row_of(x, r, n) - mean[static_cast<std::size_t>(r)];
+    const float root = deviation[r];
+    const Row c = row_of(x, r, n) - mean[r];
     const Row u = c / root;
     const Row g = row_of(dy, r, n) * as_array(gain);
     const float l = mean_of(g);

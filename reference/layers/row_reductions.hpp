@@ -44,8 +44,7 @@ float sum_of(const Values& values) {
 template <class Term>
 void sum_columns(std::int64_t rows, Span<float> sums, const Term& term) {
   for (std::int64_t j = 0; j < numel(sums); ++j) {
-    sums[static_cast<std::size_t>(j)] =
-        sum_in_blocks(rows, [&](std::int64_t r) { return term(r, j); });
+    sums[j] = sum_in_blocks(rows, [&](std::int64_t r) { return term(r, j); });
   }
 }
 

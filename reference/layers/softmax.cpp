@@ -144,7 +144,7 @@ void sink_softmax(const Exec&, std::int64_t positions, std::int64_t n, float sca
     const float t = sum_of(e);
     const float s = t + k;
     row_of(y, r, n) = e / s;
-    sink_share[static_cast<std::size_t>(r)] = k / s;
+    sink_share[r] = k / s;
   }
 }
 
@@ -159,12 +159,12 @@ void sink_softmax_backward(const Exec&, std::int64_t positions, std::int64_t n, 
   for (std::int64_t r = 0; r < shape.rows; ++r) {
     const Slope slope = softmax_slope(row_of(dy, r, n), row_of(y, r, n), n);
     row_of(dx, r, n) = scale * slope.c;
-    z[r] = -(sink_share[static_cast<std::size_t>(r)] * slope.s);
+    z[r] = -(sink_share[r] * slope.s);
   }
   // Rows of one head: `positions` neighbours in every batch.
   const std::int64_t of_head = shape.rows / shape.heads;
   for (std::int64_t h = 0; h < shape.heads; ++h) {
-    d_sink[static_cast<std::size_t>(h)] = sum_in_blocks(of_head, [&](std::int64_t i) {
+    d_sink[h] = sum_in_blocks(of_head, [&](std::int64_t i) {
       return z[(i / positions * shape.heads + h) * positions + i % positions];
     });
   }

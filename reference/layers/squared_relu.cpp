@@ -46,7 +46,7 @@ void squared_relu_backward(const Exec&, std::int64_t columns, Span<const float> 
   for (std::int64_t row = 0; row < numel(d_weight); ++row) {
     const ConstArray of_row = as_array(part(x, row * columns, columns));
     const ConstArray dy_of_row = as_array(part(dy, row * columns, columns));
-    d_weight[static_cast<std::size_t>(row)] = sum_in_blocks(columns, [&](std::int64_t j) {
+    d_weight[row] = sum_in_blocks(columns, [&](std::int64_t j) {
       const float m = of_row[j] <= 0.0F ? 0.0F : of_row[j];
       const float f = m * m;
       return dy_of_row[j] * f;

@@ -77,7 +77,7 @@ void backward(const char* operation, const GatedViews& in, Span<const float> dy,
   const ActivationRows shape = check_gated(operation, in, dy.size());
   check_same_numel(operation, "x", in.x.size(), "dx", dx.size());
   check_same_numel(operation, "weight", in.weight.size(), "d_weight", d_weight.size());
-  std::vector<float> terms(static_cast<std::size_t>(shape.columns));  // dy * f of one row
+  std::vector<float> terms(shape.columns);  // dy * f of one row
   for_each_stretch(shape, [&](const Stretch& part) {
     const Halves x = halves(in, part);
     const Gated at = make(x);
@@ -92,8 +92,7 @@ void backward(const char* operation, const GatedViews& in, Span<const float> dy,
     if (d_weight.empty()) return;
     as_array(reference::part(Span<float>(terms), part.first, part.count)) = part.of(dy) * at.f;
     if (part.first + part.count < part.columns) return;
-    d_weight[static_cast<std::size_t>(part.row)] = sum_in_blocks(
-        part.columns, [&](std::int64_t j) { return terms[static_cast<std::size_t>(j)]; });
+    d_weight[part.row] = sum_in_blocks(part.columns, [&](std::int64_t j) { return terms[j]; });
   });
 }
 

@@ -25,10 +25,9 @@ void accumulate(const char* operation, std::int64_t tokens, std::int64_t outputs
   for (std::int64_t o = 0; o < outputs; ++o) {
     for (std::int64_t i = 0; i < inputs; ++i) {
       const float s = sum_in_blocks(tokens, [&](std::int64_t t) {
-        return number(dy[static_cast<std::size_t>(t * outputs + o)]) *
-               number(x[static_cast<std::size_t>(t * inputs + i)]);
+        return number(dy[t * outputs + o]) * number(x[t * inputs + i]);
       });
-      float& grad = weight_grad[static_cast<std::size_t>(o * inputs + i)];
+      float& grad = weight_grad[o * inputs + i];
       grad = grad + s;
     }
   }

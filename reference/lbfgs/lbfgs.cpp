@@ -20,7 +20,7 @@ struct LossTree {
   }
 
   double node(int level, std::int64_t index) const {
-    if (level == 0) return losses[static_cast<std::size_t>(index)];
+    if (level == 0) return losses[index];
     const double left = node(level - 1, 2 * index);
     if (covers_nothing(level - 1, 2 * index + 1)) return left;  // no addition
     return left + node(level - 1, 2 * index + 1);

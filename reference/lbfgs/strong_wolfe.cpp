@@ -32,8 +32,8 @@ struct Ends {
   int best = 0;
 
   void choose() { best = at[0].f <= at[1].f ? 0 : 1; }
-  LineTrial& better() { return at[static_cast<std::size_t>(best)]; }
-  LineTrial& worse() { return at[static_cast<std::size_t>(1 - best)]; }
+  LineTrial& better() { return at[best]; }
+  LineTrial& worse() { return at[1 - best]; }
 };
 
 /// The next step length between the ends: the minimum of the cubic, but not twice in a row close to

@@ -43,14 +43,13 @@ void check_format(bool ok, const char* problem, const char* why, DType dtype) {
 template <class Format>
 auto nan_values(Format, std::int64_t numel) {
   using T = typename Format::type;
-  return std::vector<T>(static_cast<std::size_t>(numel), std::bit_cast<T>(Format::magnitude));
+  return std::vector<T>(numel, std::bit_cast<T>(Format::magnitude));
 }
 
 }  // namespace
 
 std::vector<float> nan_buffer(std::int64_t numel) {
-  return std::vector<float>(static_cast<std::size_t>(numel),
-                            std::numeric_limits<float>::quiet_NaN());
+  return std::vector<float>(numel, std::numeric_limits<float>::quiet_NaN());
 }
 
 std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& pieces) {
@@ -59,13 +58,13 @@ std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& 
   // Appends piece by piece, so that the fp32 copy of a piece is still in the cache when it is read.
   constexpr float padding = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> widened;
-  widened.reserve(static_cast<std::size_t>(leaf.numel));
+  widened.reserve(leaf.numel);
   visit_param_format(leaf.dtype, [&](auto format) {
     using T = typename decltype(format)::type;
     const Span<const T> elements{static_cast<const T*>(leaf.data),
                                  static_cast<std::size_t>(leaf.numel)};
     for (const Piece& piece : pieces) {
-      widened.resize(static_cast<std::size_t>(piece.local_begin), padding);
+      widened.resize(piece.local_begin, padding);
       for_each_block(piece.numel, [&](std::int64_t begin, std::int64_t count) {
         widened.resize(widened.size() + static_cast<std::size_t>(count));
         widen(part(elements, piece.local_begin + begin, count),
@@ -73,7 +72,7 @@ std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& 
       });
     }
   });
-  widened.resize(static_cast<std::size_t>(leaf.numel), padding);
+  widened.resize(leaf.numel, padding);
   return widened;
 }
 

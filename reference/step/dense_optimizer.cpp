@@ -93,7 +93,7 @@ std::int64_t DenseOptimizer::divisor(const MicroBatchFacts& facts) const {
            "pass one count for each");
   std::int64_t tokens = 0;
   for (std::int64_t j = 0; j < setup_.micro_batches; ++j) {
-    add_tokens(tokens, j, facts.num_tokens[static_cast<std::size_t>(j)]);
+    add_tokens(tokens, j, facts.num_tokens[j]);
   }
   return tokens == 0 ? 1 : tokens;
 }
@@ -203,7 +203,7 @@ void DenseOptimizer::compute_trust_ratios(const std::vector<Piece>& used) {
   std::vector<TrustNorms> norms(last_.trust_ratio.size());
   for (const Piece& piece : used)
     add_trust_norms(setup_.hyper, scalars_of(piece.tensor), piece, last_.grad, master_, state_,
-                    norms[static_cast<std::size_t>(piece.tensor)]);
+                    norms[piece.tensor]);
   // The norms of a tensor without elements or without an update are 0, and its ratio is 1.
   for (std::size_t tensor = 0; tensor < norms.size(); ++tensor)
     last_.trust_ratio[tensor] =
@@ -213,15 +213,14 @@ void DenseOptimizer::compute_trust_ratios(const std::vector<Piece>& used) {
 void DenseOptimizer::update(const std::vector<bool>& has_grad) {
   std::vector<Piece> used;
   std::ranges::copy_if(pieces_, std::back_inserter(used), [&](const Piece& piece) {
-    return !counts_.per_tensor || has_grad[static_cast<std::size_t>(piece.tensor)];
+    return !counts_.per_tensor || has_grad[piece.tensor];
   });
   stored_.read(used, state_);
   if (bf16_master_) bf16_master_->widen_into(master_, pieces_);
   compute_trust_ratios(used);
   for (const Piece& piece : used)
-    update_piece(setup_.hyper, scalars_of(piece.tensor),
-                 last_.trust_ratio[static_cast<std::size_t>(piece.tensor)], piece, last_.grad,
-                 master_, state_);
+    update_piece(setup_.hyper, scalars_of(piece.tensor), last_.trust_ratio[piece.tensor], piece,
+                 last_.grad, master_, state_);
   stored_.store(used, state_, no_other_ranks);
   counts_.count_step(has_grad);
   if (bf16_master_) keep_master();
@@ -277,7 +276,7 @@ bool DenseOptimizer::step(const std::vector<TensorView>& leaves, const MicroBatc
     return true;
   }
   const TakesPart takes_part = [&](std::int64_t tensor) {
-    return !counts_.per_tensor || has_grad[static_cast<std::size_t>(tensor)];
+    return !counts_.per_tensor || has_grad[tensor];
   };
   scales_.move_histories(takes_part);
   cast_with_scales(takes_part);

@@ -57,7 +57,7 @@ std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const Para
   // lr and weight_decay follow the run's t, also for tensors without a gradient.
   const std::int64_t run_t = t_after(counts.applied_steps);
   std::vector<OptimizerHyper> of_group;
-  of_group.reserve(static_cast<std::size_t>(groups.count()));
+  of_group.reserve(groups.count());
   for (int group = 0; group < groups.count(); ++group) {
     of_group.push_back(hyper_of(groups, hyper, group, run_t, micro_batches));
   }
@@ -70,8 +70,7 @@ std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const Para
     return scalars;
   }
   for (std::size_t tensor = 0; tensor < counts.tensor_steps.size(); ++tensor) {
-    const OptimizerHyper& own =
-        of_group[static_cast<std::size_t>(groups.of(static_cast<std::int64_t>(tensor)))];
+    const OptimizerHyper& own = of_group[groups.of(static_cast<std::int64_t>(tensor))];
     scalars.push_back(
         step_scalars(own, t_after(counts.tensor_steps[tensor]), log2_loss_scale, divisor));
   }

@@ -55,7 +55,7 @@ StoredBuffer::StoredBuffer(StateFormat format, std::int64_t numel,
   const auto make = [&](auto of_format) {
     using Format = decltype(of_format);
     using T = typename Format::type;
-    codes_ = std::vector<T>(static_cast<std::size_t>(numel),
+    codes_ = std::vector<T>(numel,
                             std::bit_cast<T>(Format::magnitude));  // NaN
   };
   if (format == StateFormat::bf16) make(Format<bf16>{});
@@ -132,7 +132,7 @@ void StoredBuffer::take(const std::vector<Piece>& pieces, Span<const float> code
            "block " + std::to_string(needed - 1) + " has codes and no scale",
            "pass one for every block of the undistributed numbering");
   for_blocks(pieces, [&](std::int64_t block, const Piece& part) {
-    scale_inv_[place_of(block)] = scale_inv[static_cast<std::size_t>(block)];
+    scale_inv_[place_of(block)] = scale_inv[block];
     encode(part, 1, codes);  // a code, widened, is cast to itself
   });
 }

@@ -100,7 +100,7 @@ void visit_rank(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
     if (!good) return;
     last_end = range.end;
     for (std::int64_t g = range.begin; g < range.end; ++g) {
-      ++visits.stored[static_cast<std::size_t>(g)];
+      ++visits.stored[g];
       global_of_local.push_back(g);
     }
   }
@@ -115,10 +115,10 @@ void visit_rank(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
     if (!good) return;
     next_local = piece.local_begin + piece.numel;
     for (std::int64_t i = 0; i < piece.numel; ++i) {
-      const std::int64_t global = global_of_local[static_cast<std::size_t>(piece.local_begin + i)];
-      const Chunk& chunk = chunks[static_cast<std::size_t>(global / 1024)];
+      const std::int64_t global = global_of_local[piece.local_begin + i];
+      const Chunk& chunk = chunks[global / 1024];
       const std::int64_t inside = global % 1024;
-      ++visits.computed[static_cast<std::size_t>(global)];
+      ++visits.computed[global];
       wrong.padding += inside < chunk.real ? 0 : 1;
       wrong.mapping += global == piece.global_begin + i && chunk.tensor == piece.tensor &&
                                chunk.first + inside == piece.tensor_begin + i

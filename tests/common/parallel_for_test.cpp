@@ -43,13 +43,13 @@ bool refuses(int num_threads, std::int64_t count) {
 TEST_CASE("parallel_for: every index exactly once") {
   for (const int num_threads : {1, 2, 3, 8, 33}) {
     for (const std::int64_t count : {0, 1, 2, 7, 8, 9, 1000, 20000}) {
-      std::vector<std::atomic<int>> calls(static_cast<std::size_t>(count));
+      std::vector<std::atomic<int>> calls(count);
       std::atomic<int> outside{0};
       parallel_for(num_threads, count, [&](std::int64_t i) {
         if (i < 0 || i >= count) {
           ++outside;
         } else {
-          ++calls[static_cast<std::size_t>(i)];
+          ++calls[i];
         }
       });
       CAPTURE(num_threads);

@@ -49,11 +49,11 @@ FlatLayout layout_of(const std::vector<Shape>& shapes) {
 
 /// Owner of every index of the global numbering by the shard map: -1 without one, -2 with several.
 std::vector<int> owners(const ShardMap& map) {
-  std::vector<int> owner(static_cast<std::size_t>(map.padded_numel()), -1);
+  std::vector<int> owner(map.padded_numel(), -1);
   for (int rank = 0; rank < map.world_size(); ++rank) {
     for (const FlatRange& range : map.shard(rank)) {
       for (std::int64_t i = range.begin; i < range.end; ++i) {
-        int& mine = owner[static_cast<std::size_t>(i)];
+        int& mine = owner[i];
         mine = mine == -1 ? rank : -2;
       }
     }
@@ -73,15 +73,14 @@ bool pieces_agree(const PeerSlice& slice, const LiteralBuffer& buffer, const Fla
   bool ok = true;
   std::int64_t at = slice.buffer_begin;
   const auto padded_until = [&](std::int64_t end) {
-    for (; at < end; ++at) ok = ok && buffer.content[static_cast<std::size_t>(at)] == padding;
+    for (; at < end; ++at) ok = ok && buffer.content[at] == padding;
   };
   for (const PeerPiece& piece : slice.pieces) {
     padded_until(piece.buffer_begin);
     ok = ok && at == piece.buffer_begin && piece.numel >= 1;
-    const TensorSlot& slot = layout.tensors()[static_cast<std::size_t>(piece.tensor)];
+    const TensorSlot& slot = layout.tensors()[piece.tensor];
     for (std::int64_t e = 0; e < piece.numel; ++e, ++at) {
-      ok =
-          ok && buffer.content[static_cast<std::size_t>(at)] == slot.begin + piece.tensor_begin + e;
+      ok = ok && buffer.content[at] == slot.begin + piece.tensor_begin + e;
     }
   }
   padded_until(slice.buffer_end);
@@ -92,7 +91,7 @@ Dealt deal(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bu
            const GroupOf& groups) {
   const std::vector<LiteralBuffer> buffers =
       literal_buffers(kind, layout, world, bucket_numel, groups);
-  Dealt dealt{std::vector<int>(static_cast<std::size_t>(layout.padded_numel()), -1), true};
+  Dealt dealt{std::vector<int>(layout.padded_numel(), -1), true};
   std::vector<std::size_t> next(
       buffers.size());  // first index of each buffer without a rank so far
   for (int rank = 0; rank < world; ++rank) {
@@ -109,7 +108,7 @@ Dealt deal(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bu
         const std::int64_t global = buffer.content[i];
         if (global == padding) continue;
         ++elements;
-        int& mine = dealt.owner[static_cast<std::size_t>(global)];
+        int& mine = dealt.owner[global];
         mine = mine == -1 ? rank : -2;
       }
       dealt.tiled = dealt.tiled && used < slices.size() && slices[used].buffer == buffer.id &&

@@ -95,7 +95,7 @@ inline std::vector<LiteralBuffer> literal_greedy(const FlatLayout& layout, int w
                                                  const GroupOf& groups) {
   std::vector<LiteralBuffer> buffers;
   std::vector<bool> taken(layout.tensors().size());
-  std::vector<std::int64_t> loads(static_cast<std::size_t>(world));
+  std::vector<std::int64_t> loads(world);
   for (std::size_t turn = 0; turn < taken.size(); ++turn) {
     std::size_t largest = taken.size();
     for (std::size_t t = 0; t < taken.size(); ++t) {

@@ -62,8 +62,7 @@ std::string complaint(const std::vector<int>& culprits, const Change& change) {
     try {
       require_same_setup(rank.setup, rank.state);
     } catch (const Error& error) {
-      texts[static_cast<std::size_t>(comm.rank())] =
-          error.code() == ErrorCode::comm ? error.what() : "another error";
+      texts[comm.rank()] = error.code() == ErrorCode::comm ? error.what() : "another error";
     }
   });
   for (const std::string& text : texts) CHECK(text == texts[0]);
@@ -242,7 +241,7 @@ TEST_CASE("same setup of L-BFGS: layouts and shard maps too") {
       try {
         require_same_setup(setup, {});
       } catch (const Error& error) {
-        texts[static_cast<std::size_t>(comm.rank())] = error.what();
+        texts[comm.rank()] = error.what();
       }
     });
     for (const std::string& text : texts) CHECK(text == texts[0]);

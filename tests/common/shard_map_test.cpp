@@ -38,7 +38,7 @@ void check_buckets(const ShardMap& map, std::int64_t padded, std::int64_t bucket
 
 /// Owner of every chunk by the slices; -1 without one, -2 with several.
 std::vector<int> owners(const ShardMap& map) {
-  std::vector<int> owner(static_cast<std::size_t>(map.padded_numel() / chunk), -1);
+  std::vector<int> owner(map.padded_numel() / chunk, -1);
   for (std::size_t b = 0; b < map.buckets().size(); ++b) {
     std::int64_t most = 0;
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -50,7 +50,7 @@ std::vector<int> owners(const ShardMap& map) {
         REQUIRE(slice.end <= map.buckets()[b].end);
       }
       for (std::int64_t c = slice.begin / chunk; c < slice.end / chunk; ++c) {
-        int& mine = owner[static_cast<std::size_t>(c)];
+        int& mine = owner[c];
         mine = mine == -1 ? rank : -2;
       }
       most = std::max(most, slice.numel());
@@ -73,8 +73,7 @@ void check_shard(const ShardMap& map, const std::vector<int>& owner, int rank) {
     last_end = range.end;
     numel += range.numel();
     REQUIRE(range.end <= map.padded_numel());
-    for (std::int64_t c = range.begin / chunk; c < range.end / chunk; ++c)
-      ++mine[static_cast<std::size_t>(c)];
+    for (std::int64_t c = range.begin / chunk; c < range.end / chunk; ++c) ++mine[c];
   }
   CHECK(map.shard_numel(rank) == numel);
   bool same = true;

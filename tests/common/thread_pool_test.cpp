@@ -41,8 +41,8 @@ TEST_CASE("ThreadPool: every item runs once, in repeated calls") {
     ThreadPool thread_pool(threads);
     CHECK(thread_pool.num_threads() == threads);
     for (const int count : {0, 1, 4, 100}) {
-      std::vector<std::atomic<int>> calls(static_cast<std::size_t>(count));
-      thread_pool.for_each(count, [&](std::int64_t i) { ++calls[static_cast<std::size_t>(i)]; });
+      std::vector<std::atomic<int>> calls(count);
+      thread_pool.for_each(count, [&](std::int64_t i) { ++calls[i]; });
       for (const auto& call : calls) CHECK(call == 1);
     }
   }

@@ -30,7 +30,7 @@ std::vector<std::int64_t> expected_elements(const TensorSlot& slot, int cut, int
   for (std::int64_t e = 0; e < slot.numel; ++e) {
     bool mine = cut == -1;
     if (cut >= 0) {
-      const std::int64_t n = slot.shape[static_cast<std::size_t>(cut)];
+      const std::int64_t n = slot.shape[cut];
       const std::int64_t i = index_along(slot.shape, static_cast<std::size_t>(cut), e);
       for (int b = 0; b < 8; ++b) {
         mine = mine || (i >= n * b / 8 && i < n * (b + 1) / 8 && b / (8 / tp_size) == tp_rank);
@@ -71,7 +71,7 @@ TEST_CASE(
       std::vector<int> cuts;
       for (const ParamSpec& param : model)
         cuts.push_back(choice < static_cast<int>(param.shape.size()) ? choice : -1);
-      std::vector<int> seen(static_cast<std::size_t>(layout.padded_numel()), 0);
+      std::vector<int> seen(layout.padded_numel(), 0);
       bool same = true;
       for (int rank = 0; rank < tp_size; ++rank) {
         const TpModel part = make_tp_model(model, cuts, tp_size, rank);
@@ -88,8 +88,8 @@ TEST_CASE(
           REQUIRE(local.numel() == static_cast<std::int64_t>(expected.size()));
           for (std::int64_t e = 0; e < local.numel(); ++e) {
             const std::int64_t global = part.placement[k].global(e);
-            same = same && global == expected[static_cast<std::size_t>(e)];
-            ++seen.at(static_cast<std::size_t>(global));
+            same = same && global == expected[e];
+            ++seen.at(global);
           }
         }
       }
@@ -100,8 +100,7 @@ TEST_CASE(
       for (std::size_t k = 0; k < model.size(); ++k) {
         const TensorSlot& slot = layout.tensors()[k];
         for (std::int64_t e = 0; e < slot.numel; ++e) {
-          counted = counted &&
-                    seen[static_cast<std::size_t>(slot.begin + e)] == (cuts[k] == -1 ? tp_size : 1);
+          counted = counted && seen[slot.begin + e] == (cuts[k] == -1 ? tp_size : 1);
         }
       }
       CHECK(counted);
@@ -114,10 +113,10 @@ TEST_CASE("tp_cut: uneven parts by hand") {
   const Shape widths = {9, 9, 9, 10};
   for (int rank = 0; rank < 4; ++rank) {
     const TpModel part = make_tp_model({{"before", {1}}, {"w", {15, 37}}}, {-1, 1}, 4, rank);
-    CHECK(part.params[1].shape == Shape{15, widths[static_cast<std::size_t>(rank)]});
+    CHECK(part.params[1].shape == Shape{15, widths[rank]});
     const TensorPlacement& place = part.placement[1];
     CHECK(place.begin == 1024 + 9 * rank);
-    CHECK(place.row_numel == widths[static_cast<std::size_t>(rank)]);
+    CHECK(place.row_numel == widths[rank]);
     CHECK(place.row_stride == 37);
     CHECK(place.global(place.row_numel) == place.begin + 37);
     CHECK(part.placement[0].begin == 0);
@@ -127,8 +126,7 @@ TEST_CASE("tp_cut: uneven parts by hand") {
   // Three rows over 8 ranks: floor(3 b / 8) = 0 0 0 1 1 1 2 2 3.
   const Shape rows = {0, 0, 1, 0, 0, 1, 0, 1};
   for (int rank = 0; rank < 8; ++rank) {
-    CHECK(make_tp_model({{"w", {3, 2}}}, {0}, 8, rank).params[0].shape ==
-          Shape{rows[static_cast<std::size_t>(rank)], 2});
+    CHECK(make_tp_model({{"w", {3, 2}}}, {0}, 8, rank).params[0].shape == Shape{rows[rank], 2});
   }
   // An empty tensor may have a dimension whose product with a block number does not fit 64 bits.
   const std::int64_t huge = std::numeric_limits<std::int64_t>::max();

@@ -89,7 +89,7 @@ TEST_CASE("a loop that is not joined keeps the tensors apart") {
     blocks.push_back(piece.numel);
   });
   REQUIRE(tensors.size() == 102);
-  for (std::int64_t i = 0; i < 101; ++i) CHECK(tensors[static_cast<std::size_t>(i)] == i);
+  for (std::int64_t i = 0; i < 101; ++i) CHECK(tensors[i] == i);
   CHECK(blocks[100] == block_numel);
   CHECK(blocks[101] == 1);
 }
@@ -106,7 +106,7 @@ TEST_CASE("threads share elements, not tensors") {
   loop.run(Exec{.num_threads = 2}, [&](const Exec&, const Piece& piece) {
     const std::lock_guard lock(mutex);
     workers = omp_get_num_threads();
-    done[static_cast<std::size_t>(omp_get_thread_num())] += piece.numel;
+    done[omp_get_thread_num()] += piece.numel;
   });
   CHECK(done[0] + done[1] == 256 + 256 * block_numel);
   if (workers == 2) CHECK(std::min(done[0], done[1]) > 100 * block_numel);

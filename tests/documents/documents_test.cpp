@@ -178,8 +178,7 @@ int run_documents(bool nightly) {
         if (write && !gaps) {
           changes.push_back({step, got});
         } else {
-          const std::string says =
-              wanted.empty() ? "(nothing)" : wanted[static_cast<std::size_t>(bad)];
+          const std::string says = wanted.empty() ? "(nothing)" : wanted[bad];
           FAIL_CHECK(place << "\n  line of the document that the program did not print: " << says
                            << "\n  output of the program:\n"
                            << text);

@@ -88,10 +88,10 @@ std::string with_records(const std::string& body, const std::vector<std::string>
 std::vector<float> assembled(const CheckpointManifest& manifest,
                              const std::vector<std::string>& files, const std::string& state,
                              std::size_t tensor) {
-  std::vector<float> values(static_cast<std::size_t>(numel(manifest.tensors[tensor])), -7.0F);
+  std::vector<float> values(numel(manifest.tensors[tensor]), -7.0F);
   for (const CheckpointPiece& piece : manifest.pieces) {
     if (piece.state != state || piece.tensor != static_cast<std::int64_t>(tensor)) continue;
-    const std::string& name = manifest.files[static_cast<std::size_t>(piece.file)].name;
+    const std::string& name = manifest.files[piece.file].name;
     const auto rank = static_cast<std::size_t>(std::atoi(name.c_str() + std::strlen("rank-")));
     const std::string& bytes = files.at(rank);
     const SafetensorsReader reader =
@@ -99,7 +99,7 @@ std::vector<float> assembled(const CheckpointManifest& manifest,
     const SafeTensor* const stored = reader.find(manifest.piece_name(piece));
     promise(stored != nullptr, "pieces are at the positions of the manifest");
     for (std::int64_t e = 0; e < piece.numel; ++e)
-      std::memcpy(&values.at(static_cast<std::size_t>(piece.element(e))),
+      std::memcpy(&values.at(piece.element(e)),
                   bytes.data() + reader.header().data_begin + stored->begin + e * 4, 4);
   }
   return values;

@@ -29,9 +29,7 @@ void check_elements(const CheckpointManifest& manifest) {
       for (const CheckpointTensor& tensor : manifest.tensors)
         of_state.emplace_back(static_cast<std::size_t>(numel(tensor)), 0);
     }
-    for (std::int64_t e = 0; e < piece.numel; ++e)
-      ++of_state[static_cast<std::size_t>(piece.tensor)].at(
-          static_cast<std::size_t>(piece.element(e)));
+    for (std::int64_t e = 0; e < piece.numel; ++e) ++of_state[piece.tensor].at(piece.element(e));
   }
   for (const auto& [state, tensors] : times) {
     for (const auto& elements : tensors) {
@@ -55,7 +53,7 @@ void check_manifest(const CheckpointManifest& manifest) {
                 piece.tensor >= 0 &&
                 piece.tensor < static_cast<std::int64_t>(manifest.tensors.size()),
             "pieces belong to listed files and tensors");
-    const std::int64_t count = numel(manifest.tensors[static_cast<std::size_t>(piece.tensor)]);
+    const std::int64_t count = numel(manifest.tensors[piece.tensor]);
     promise(piece.numel > 0 && piece.element(0) >= 0 && piece.element(piece.numel - 1) < count,
             "pieces are inside of their tensors");
     promise(is_checkpoint_file_name(piece.state), "names of states are not paths");

@@ -151,7 +151,7 @@ void block_amax(const Implementation& implementation, const Exec& exec, Hasher& 
   for (int set = 0; set < num_block_sets; ++set) {
     for_pieces([&](Span<const float> values) {
       const BlockGrid grid = block_grid(set, numel(values));
-      std::vector<std::uint32_t> amax(static_cast<std::size_t>(grid.num_blocks()));
+      std::vector<std::uint32_t> amax(grid.num_blocks());
       implementation.block_amax(exec, grid, block_sets[set].value, block_sets[set].first, values,
                                 amax);
       hasher.add(TensorView{amax.data(), DType::u32, grid.num_blocks()});

@@ -73,7 +73,7 @@ inline BlockGrid block_grid(int set, std::int64_t numel) {
 /// eight has any bits.
 inline std::vector<float> block_scales_of(int set, const BlockGrid& grid) {
   const Philox philox(77, static_cast<std::uint32_t>(set));
-  std::vector<float> scale(static_cast<std::size_t>(grid.num_blocks()));
+  std::vector<float> scale(grid.num_blocks());
   for (std::size_t b = 0; b < scale.size(); ++b) {
     const std::uint32_t word = philox.word(2 * b);
     const std::uint32_t exponent = 120U + philox.word(2 * b + 1) % 30U;

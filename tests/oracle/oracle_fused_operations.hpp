@@ -74,9 +74,9 @@ bool run_fused(const FusedForm& form, const Exec& exec, int set, const Operands&
   if (traits_of(form.rule).exp_avg_sq) state.exp_avg_sq = o.output<float>(2);
   if (options.amsgrad) state.max_exp_avg_sq = o.output<float>(3);
   if (options.momentum) state.momentum_buffer = o.output<float>(1);
-  cuda::host::fused_update(
-      exec, options, to_step_scalars(form.scalars(set)), form.clip_coef(set), o.input<float>(0),
-      state, TensorView{o.out[static_cast<std::size_t>(form.states())], dtype_of<T>, o.numel});
+  cuda::host::fused_update(exec, options, to_step_scalars(form.scalars(set)), form.clip_coef(set),
+                           o.input<float>(0), state,
+                           TensorView{o.out[form.states()], dtype_of<T>, o.numel});
   return false;
 }
 

@@ -25,12 +25,11 @@ struct Operands {
 
   template <class T>
   Span<const T> input(int i) const {
-    return {static_cast<const T*>(in[static_cast<std::size_t>(i)]),
-            static_cast<std::size_t>(numel)};
+    return {static_cast<const T*>(in[i]), static_cast<std::size_t>(numel)};
   }
   template <class T>
   Span<T> output(int i) const {
-    return {static_cast<T*>(out[static_cast<std::size_t>(i)]), static_cast<std::size_t>(numel)};
+    return {static_cast<T*>(out[i]), static_cast<std::size_t>(numel)};
   }
   std::size_t size() const { return static_cast<std::size_t>(numel); }
 };

@@ -52,7 +52,7 @@ inline void stream(const Operation& op, std::int64_t per_family) {
     thread_local Workspace expected_space, actual_space;
     const std::int64_t turn = b / families;
     const std::int64_t numel = std::min(block, per_family - turn * block);
-    const Family family = op.families[static_cast<std::size_t>(b % families)];
+    const Family family = op.families[b % families];
     const int set = static_cast<int>(turn % op.sets);
     const auto first = static_cast<std::uint64_t>(turn / op.sets * block);
     const Operands expected = expected_space.prepare(op, numel);
@@ -80,7 +80,7 @@ void check_layout(const Place& at, const Operands& expected, bool found, int ali
   Workspace space;
   Operands actual = space.prepare(*at.op, expected.numel, offset);
   copy_inputs(*at.op, expected, actual);
-  if (alias >= 0) actual.out[0] = actual.in[static_cast<std::size_t>(alias)];
+  if (alias >= 0) actual.out[0] = actual.in[alias];
   const bool actual_found = at.op->run(*at.implementation, at.implementation->exec, at.set, actual);
   tally.compare(at, expected, actual, found, actual_found);
   if (!space.untouched(*at.op, actual, expected)) {

@@ -76,7 +76,7 @@ double climb(Search& search, Ratio ratio) {
     }
     double current = ratio(search);
     for (int step = 0; step < num_steps; ++step) {
-      float& value = *free[static_cast<std::size_t>(cases.word() % free.size())];
+      float& value = *free[cases.word() % free.size()];
       const float before = value;
       const auto mask = static_cast<std::uint32_t>(cases.word()) >> cases.between(11, 31);
       value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ mask);

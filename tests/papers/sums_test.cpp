@@ -86,7 +86,7 @@ float just_lost() {
 TEST_CASE("[Sum:tree] and [Sum:left]: random sums of 1 to 70 leaves") {
   Cases cases(3);
   for (int i = 0; i < 20000; ++i) {
-    std::vector<float> x(static_cast<std::size_t>(cases.between(1, 70)));
+    std::vector<float> x(cases.between(1, 70));
     const int kind = cases.between(0, 3);
     for (float& value : x) {
       value = kind == 0   ? cases.with_exponent(-3, 3)
@@ -148,7 +148,7 @@ TEST_CASE("[Norm:exact]: one rounding, and one of the root") {
   Cases cases(5);
   double largest = 0;
   for (int i = 0; i < 20000; ++i) {
-    std::vector<float> x(static_cast<std::size_t>(cases.between(1, 20)));
+    std::vector<float> x(cases.between(1, 20));
     for (float& value : x) value = cases.with_exponent(-20, 0);
     const Real sum = squares(x);  // at most 48 + 40 + 5 bits: exact
     largest = std::max(largest, error_of_norm(std::sqrt(as_double(sum)), sum));

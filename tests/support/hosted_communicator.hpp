@@ -34,7 +34,7 @@ class HostedCommunicator final : public Communicator {
   }
   void barrier() override { inner_->barrier(); }
   void abort(const std::string& reason) override { inner_->abort(reason); }
-  std::string host_of(int rank) const override { return hosts_[static_cast<std::size_t>(rank)]; }
+  std::string host_of(int rank) const override { return hosts_[rank]; }
 
   std::unique_ptr<Communicator> split(int colour) override {
     const auto own = static_cast<std::size_t>(rank());

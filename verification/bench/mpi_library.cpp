@@ -51,8 +51,7 @@ MpiLibrary::~MpiLibrary() {
 }
 
 void MpiLibrary::reduce_scatter(Span<const float> send, Span<float> recv) {
-  const std::vector<int> counts(static_cast<std::size_t>(handles_->size),
-                                handles_->part(numel(send)));
+  const std::vector<int> counts(handles_->size, handles_->part(numel(send)));
   ZP_CHECK(numel(recv) == counts[0], ErrorCode::invalid_argument,
            "reduce_scatter would receive " + std::to_string(counts[0]) +
                " elements in a buffer of " + std::to_string(recv.size()),

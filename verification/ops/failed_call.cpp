@@ -38,7 +38,7 @@ std::string op_hint(const Op& op, std::size_t k, const OpCall& pristine, const O
 
 std::string shape_text(const Op& op, const CallShape& shape) {
   return "numel " + std::to_string(shape.numel) + ", offset " + std::to_string(shape.offset) +
-         ", variant " + op.variants[static_cast<std::size_t>(shape.variant)] + ", threads " +
+         ", variant " + op.variants[shape.variant] + ", threads " +
          std::to_string(shape.num_threads) + ", fill index " + std::to_string(shape.first_index);
 }
 

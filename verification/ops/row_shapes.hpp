@@ -35,7 +35,7 @@ Span<T> used(Span<T> output, std::int64_t count) {
 /// The first `count` elements of an input.
 template <class T>
 Span<const T> used(Span<const T> input, std::int64_t count) {
-  return input.first(static_cast<std::size_t>(count));
+  return input.first(count);
 }
 
 }  // namespace zeroproof::verification

@@ -93,7 +93,7 @@ void ProgressBar::leave_line() {
 void ProgressBar::draw_bar(double fraction, const std::string& what) {
   constexpr int width = 30;
   const int filled = std::clamp(static_cast<int>(fraction * width), 0, width);
-  std::string bar(static_cast<std::size_t>(filled), '#');
+  std::string bar(filled, '#');
   bar.resize(width, '.');
   std::fprintf(out_, "\r\033[K[%s] %3d %%  %3llds  %.40s", bar.c_str(),
                static_cast<int>(fraction * 100), static_cast<long long>(seconds()), what.c_str());

@@ -96,7 +96,7 @@ bool write_to(int descriptor, Span<const char> content) {
     const ssize_t count = ::write(descriptor, content.data(), content.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return false;
-    content = content.subspan(static_cast<std::size_t>(count));
+    content = content.subspan(count);
   }
   return true;
 }

@@ -27,7 +27,7 @@ void MpiBlocks::start(Span<const Span<const std::byte>> send, Span<const Span<st
 bool MpiBlocks::progress() {
   bool moved = false;
   for (int rank = 0; rank < transport_.world_size(); ++rank) {
-    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    Peer& peer = peers_[rank];
     if (advance(rank, peer.in)) moved = true;
     if (advance(rank, peer.out)) moved = true;
   }
@@ -35,7 +35,7 @@ bool MpiBlocks::progress() {
 }
 
 bool MpiBlocks::complete(int rank) const {
-  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  const Peer& peer = peers_[rank];
   return peer.out.done == peer.out.data.size() && peer.in.done == peer.in.data.size();
 }
 

@@ -60,7 +60,7 @@ class MpiCommunicator final : public ExchangeCommunicator {
   std::string name() const override { return "mpi:" + std::to_string(world_size()); }
   std::chrono::milliseconds time_limit() const override { return settings_.timeout; }
   std::string host_of(int rank) const override {
-    return mpi_process_state().hosts.at(static_cast<std::size_t>(transport().in_world(rank)));
+    return mpi_process_state().hosts.at(transport().in_world(rank));
   }
 
   void abort(const std::string& reason) override {
@@ -162,9 +162,9 @@ void MpiCommunicator::begin(CollectiveCall& call) {
     if (mailbox().left(peer)) throw left_error(std::vector<int>{peer}, call, names_);
     return true;
   });
-  std::vector<CollectiveCall> calls(static_cast<std::size_t>(world_size()));
+  std::vector<CollectiveCall> calls(world_size());
   for (int peer = 0; peer < world_size(); ++peer) {
-    calls[static_cast<std::size_t>(peer)] = peer == rank() ? call : mailbox().take_call(peer);
+    calls[peer] = peer == rank() ? call : mailbox().take_call(peer);
   }
   const std::string problem = disagreement(calls, names_);
   if (problem.empty()) return FlightRecorder::of_process().move(noted_);

@@ -61,7 +61,7 @@ RankNames MpiFamily::names(const std::vector<int>& in_world, bool is_group) {
   if (std::all_of(hosts.begin(), hosts.end(),
                   [&](const std::string& host) { return host == hosts[0]; }))
     return names;
-  for (const int rank : in_world) names.hosts.push_back(hosts[static_cast<std::size_t>(rank)]);
+  for (const int rank : in_world) names.hosts.push_back(hosts[rank]);
   return names;
 }
 

@@ -13,7 +13,7 @@ MpiMailbox::MpiMailbox(MpiTransport& transport)
 }
 
 void MpiMailbox::listen(int rank) {
-  Peer& from = peers_[static_cast<std::size_t>(rank)];
+  Peer& from = peers_[rank];
   from.inbox.resize(max_encoded_bytes(transport_.world_size()));
   from.inbox_handle = transport_.receive(rank, MpiTransport::Kind::control, from.inbox);
 }
@@ -31,21 +31,19 @@ void MpiMailbox::post(const MpiMessage& message) {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
   // A handle for every rank first: if MPI rejects a send, the other handles stay valid.
-  outbox_.push_back({encode(message, transport_.world_size()),
-                     std::vector<int>(static_cast<std::size_t>(transport_.world_size()), -1)});
+  outbox_.push_back(
+      {encode(message, transport_.world_size()), std::vector<int>(transport_.world_size(), -1)});
   Outgoing& outgoing = outbox_.back();
   for (int rank = 0; rank < transport_.world_size(); ++rank) {
     if (rank == transport_.rank()) continue;
-    outgoing.handles[static_cast<std::size_t>(rank)] =
-        transport_.send(rank, MpiTransport::Kind::control, outgoing.data);
+    outgoing.handles[rank] = transport_.send(rank, MpiTransport::Kind::control, outgoing.data);
   }
 }
 
 bool MpiMailbox::posted(int rank) const {
   const std::lock_guard lock(mutex_);
-  return std::all_of(outbox_.begin(), outbox_.end(), [&](const Outgoing& message) {
-    return message.handles[static_cast<std::size_t>(rank)] < 0;
-  });
+  return std::all_of(outbox_.begin(), outbox_.end(),
+                     [&](const Outgoing& message) { return message.handles[rank] < 0; });
 }
 
 std::int64_t MpiMailbox::progress() {
@@ -54,7 +52,7 @@ std::int64_t MpiMailbox::progress() {
   send_on();
   for (int rank = 0; rank < transport_.world_size(); ++rank) {
     while (const std::optional<MpiMessage> message = receive(rank)) {
-      take_in(peers_[static_cast<std::size_t>(rank)], *message);
+      take_in(peers_[rank], *message);
       if (message->kind != MpiMessage::Kind::waiting) ++news_;
     }
   }
@@ -79,7 +77,7 @@ void MpiMailbox::send_on() {
 }
 
 std::optional<MpiMessage> MpiMailbox::receive(int rank) {
-  Peer& from = peers_[static_cast<std::size_t>(rank)];
+  Peer& from = peers_[rank];
   if (from.inbox_handle < 0) return std::nullopt;
   const std::optional<std::int64_t> num_bytes = transport_.finished(from.inbox_handle);
   if (!num_bytes) return std::nullopt;
@@ -134,7 +132,7 @@ std::optional<MpiMailbox::Failure> MpiMailbox::failure() const {
 
 CollectiveCall MpiMailbox::take_call(int rank) {
   const std::lock_guard lock(mutex_);
-  std::deque<CollectiveCall>& calls = peers_[static_cast<std::size_t>(rank)].calls;
+  std::deque<CollectiveCall>& calls = peers_[rank].calls;
   CollectiveCall call = std::move(calls.front());
   calls.pop_front();
   return call;

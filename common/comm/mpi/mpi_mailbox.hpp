@@ -62,7 +62,7 @@ class MpiMailbox {
     std::vector<int> handles;  // [world_size], -1: done
   };
 
-  const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+  const Peer& peer(int rank) const { return peers_[rank]; }
   void listen(int rank);
   std::optional<MpiMessage> receive(int rank);
   void send_on();

@@ -107,8 +107,7 @@ void MpiNative::reduce_scatter(Span<const float> send, Span<const std::int64_t> 
       const std::int64_t count = std::clamp<std::int64_t>(counts[part] - done, 0, piece);
       piece_counts[part] = static_cast<int>(count);
       if (piece < longest && count > 0)
-        gathered.insert(gathered.end(), &send[static_cast<std::size_t>(begin)],
-                        &send[static_cast<std::size_t>(begin)] + count);
+        gathered.insert(gathered.end(), &send[begin], &send[begin] + count);
       begin += counts[part];
     }
     const BlockingCall blocking(limit);
@@ -118,7 +117,7 @@ void MpiNative::reduce_scatter(Span<const float> send, Span<const std::int64_t> 
         "MPI_Reduce_scatter");
     int self = 0;
     MPI_Comm_rank(mine.all, &self);
-    received += static_cast<std::size_t>(piece_counts[static_cast<std::size_t>(self)]);
+    received += static_cast<std::size_t>(piece_counts[self]);
   }
 }
 

@@ -67,7 +67,7 @@ struct MpiTransport::Requests {
     return ended;
   }
 
-  MPI_Request* request(int handle) { return &transfers[static_cast<std::size_t>(handle)].request; }
+  MPI_Request* request(int handle) { return &transfers[handle].request; }
 };
 
 namespace {
@@ -102,7 +102,7 @@ MpiTransport::MpiTransport() : requests_(std::make_unique<Requests>()) {
   int world_size = 0;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &requests_->rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &world_size), "MPI_Comm_size");
-  requests_->in_world.resize(static_cast<std::size_t>(world_size));
+  requests_->in_world.resize(world_size);
   std::iota(requests_->in_world.begin(), requests_->in_world.end(), 0);
   requests_->first_tag = tags_per_channel * mpi_process_state().channels++;
   check_tags(requests_->first_tag, tags_per_half());
@@ -152,7 +152,7 @@ int MpiTransport::receive(int peer, Kind kind, Span<std::byte> data) {
 
 std::optional<std::int64_t> MpiTransport::finished(int handle) {
   const std::lock_guard lock(mpi_mutex());
-  Requests::Transfer& transfer = requests_->transfers[static_cast<std::size_t>(handle)];
+  Requests::Transfer& transfer = requests_->transfers[handle];
   int done = 0;
   MPI_Status status;
   check_mpi(MPI_Test(&transfer.request, &done, &status),

@@ -28,7 +28,7 @@ class MpiTransport {
 
   int rank() const;
   int world_size() const;
-  int in_world(int rank) const { return in_world()[static_cast<std::size_t>(rank)]; }
+  int in_world(int rank) const { return in_world()[rank]; }
   const std::vector<int>& in_world() const;
   /// Different for any two transports of a process, and the same for all ranks of one.
   int channel() const;

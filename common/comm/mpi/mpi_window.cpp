@@ -23,7 +23,7 @@ class MpiWindow final : public SharedWindow {
       : window_(window), blocks_(std::move(blocks)), comm_(comm), limit_(std::move(limit)) {}
   ~MpiWindow() override;
 
-  Span<std::byte> of(int rank) const override { return blocks_.at(static_cast<std::size_t>(rank)); }
+  Span<std::byte> of(int rank) const override { return blocks_.at(rank); }
 
   void fence() override {
     sync();

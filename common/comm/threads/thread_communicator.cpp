@@ -50,13 +50,11 @@ std::shared_ptr<Object> ThreadCommunicator::share(const std::shared_ptr<Object>&
   std::vector<std::int64_t> recv_bytes(ranks);
   if (rank_ == members.front()) {
     for (const int member : members) {
-      send[static_cast<std::size_t>(member)] =
-          std::as_bytes(Span<const std::shared_ptr<Object>* const>(&address, 1));
+      send[member] = std::as_bytes(Span<const std::shared_ptr<Object>* const>(&address, 1));
     }
   }
   // The address itself is sent.
-  recv_bytes[static_cast<std::size_t>(members.front())] =
-      sizeof(address);  // NOLINT(bugprone-sizeof-expression)
+  recv_bytes[members.front()] = sizeof(address);  // NOLINT(bugprone-sizeof-expression)
   std::shared_ptr<Object> shared;
   exchange_each(call_of(collective, send, std::move(recv_bytes)), send,
                 [&](std::size_t, Span<const std::byte> block) {
@@ -74,7 +72,7 @@ std::unique_ptr<Communicator> ThreadCommunicator::make_group(const std::vector<i
   std::shared_ptr<ThreadRendezvous> mine;
   if (rank_ == members.front()) mine = std::make_shared<ThreadRendezvous>(*meeting_, members);
   int rank_in_group = 0;
-  while (members[static_cast<std::size_t>(rank_in_group)] != rank_) ++rank_in_group;
+  while (members[rank_in_group] != rank_) ++rank_in_group;
   return std::make_unique<ThreadCommunicator>(share(mine, members, Collective::split),
                                               rank_in_group);
 }

@@ -39,8 +39,7 @@ ThreadRendezvous::~ThreadRendezvous() {
 }
 
 std::size_t ThreadRendezvous::in_world(int rank) const {
-  return static_cast<std::size_t>(is_group() ? names_.in_world[static_cast<std::size_t>(rank)]
-                                             : rank);
+  return static_cast<std::size_t>(is_group() ? names_.in_world[rank] : rank);
 }
 
 void ThreadRendezvous::exchange(int rank, CollectiveCall call,
@@ -51,7 +50,7 @@ void ThreadRendezvous::exchange(int rank, CollectiveCall call,
   // No lock: a rank changes its entry only after finish().
   try {
     for (std::size_t from = 0; from < ranks_.size(); ++from) {
-      take(from, ranks_[from].send[static_cast<std::size_t>(rank)]);
+      take(from, ranks_[from].send[rank]);
     }
   } catch (...) {
     finish();  // the others wait there
@@ -78,14 +77,14 @@ void ThreadRendezvous::abort(int rank, const std::string& reason) {
 
 void ThreadRendezvous::leave(int rank) {
   const std::lock_guard lock(domain_->mutex);
-  ranks_[static_cast<std::size_t>(rank)].left = true;
+  ranks_[rank].left = true;
   ++num_left_;
   check_left();
 }
 
 void ThreadRendezvous::leave_all(int rank) {
   const std::lock_guard lock(domain_->mutex);
-  domain_->left[static_cast<std::size_t>(rank)] = true;
+  domain_->left[rank] = true;
   ++domain_->num_left;
   for (ThreadRendezvous* meeting : domain_->meetings) meeting->check_left();
 }
@@ -144,8 +143,8 @@ void ThreadRendezvous::wait_for_all(std::unique_lock<std::mutex>& lock, int rank
   --waiting;
   if (in_time) return;
   const std::vector<int> blamed = holding_up();
-  domain_->break_with(absent_error(blamed.empty() ? missing() : blamed,
-                                   calls_[static_cast<std::size_t>(rank)], timeout_, names_));
+  domain_->break_with(
+      absent_error(blamed.empty() ? missing() : blamed, calls_[rank], timeout_, names_));
 }
 
 void ThreadRendezvous::open() {
@@ -168,7 +167,7 @@ void ThreadRendezvous::finish() {
 std::vector<int> ThreadRendezvous::missing() const {
   std::vector<int> result;
   for (int rank = 0; rank < world_size(); ++rank) {
-    if (!ranks_[static_cast<std::size_t>(rank)].present) result.push_back(rank);
+    if (!ranks_[rank].present) result.push_back(rank);
   }
   return result;
 }
@@ -187,8 +186,7 @@ void ThreadRendezvous::check_left() {
   if (arrived_ == 0 || num_left_ + domain_->num_left == 0 || domain_->failure) return;
   std::vector<int> left;
   for (const int rank : missing()) {
-    if (ranks_[static_cast<std::size_t>(rank)].left || domain_->left[in_world(rank)])
-      left.push_back(rank);
+    if (ranks_[rank].left || domain_->left[in_world(rank)]) left.push_back(rank);
   }
   if (left.empty()) return;
   for (std::size_t waiting = 0; waiting < ranks_.size(); ++waiting) {

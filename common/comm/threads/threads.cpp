@@ -34,14 +34,14 @@ std::unique_ptr<Communicator> ThreadWorld::communicator(int rank) {
 void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& work) {
   ThreadRendezvous& meeting = *world.meeting_;
   std::mutex mutex;
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world.world_size()));
+  std::vector<std::exception_ptr> errors(world.world_size());
   std::vector<int> ended;  // in the order of ranks, original failures first
   std::ptrdiff_t num_own = 0;
   const auto end = [&](int rank, const std::string& reason, ErrorOrigin origin) {
     {
       // Stored before the abort, so that a failure which only follows from it cannot come first.
       const std::lock_guard lock(mutex);
-      errors[static_cast<std::size_t>(rank)] = std::current_exception();
+      errors[rank] = std::current_exception();
       const bool own = origin == ErrorOrigin::own;
       ended.insert(own ? ended.begin() + num_own++ : ended.end(), rank);
     }
@@ -76,8 +76,7 @@ void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& wor
   // rank that sent it.
   const auto own_end = ended.begin() + num_own;
   const auto culprit = std::find(ended.begin(), own_end, meeting.culprit());
-  std::rethrow_exception(
-      errors[static_cast<std::size_t>(culprit == own_end ? ended.front() : *culprit)]);
+  std::rethrow_exception(errors[culprit == own_end ? ended.front() : *culprit]);
 }
 
 }  // namespace zeroproof

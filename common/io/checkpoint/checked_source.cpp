@@ -35,7 +35,7 @@ CheckedSource::CheckedSource(Disk& disk, int folder, const std::string& where, F
 
 void CheckedSource::load(std::int64_t chunk, std::vector<std::byte>& bytes) const {
   const std::int64_t begin = chunk * chunk_bytes;
-  bytes.resize(static_cast<std::size_t>(std::min(chunk_bytes, record_.num_bytes - begin)));
+  bytes.resize(std::min(chunk_bytes, record_.num_bytes - begin));
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t count = disk_.read(file_.handle(), bytes.data() + done, bytes.size() - done,
                                      static_cast<off_t>(begin + static_cast<std::int64_t>(done)));
@@ -46,13 +46,13 @@ void CheckedSource::load(std::int64_t chunk, std::vector<std::byte>& bytes) cons
              "a checkpoint needs all of its files", take_another);
     done += static_cast<std::size_t>(count);
   }
-  ZP_CHECK(raw_digest(bytes.data(), static_cast<std::int64_t>(bytes.size())) ==
-               record_.chunks[static_cast<std::size_t>(chunk)],
-           ErrorCode::damaged,
-           label() + " is damaged in chunk " + std::to_string(chunk) + " (bytes " +
-               std::to_string(begin) + " to " +
-               std::to_string(begin + static_cast<std::int64_t>(bytes.size()) - 1) + ")",
-           "its hash differs from the one in the manifest", take_another);
+  ZP_CHECK(
+      raw_digest(bytes.data(), static_cast<std::int64_t>(bytes.size())) == record_.chunks[chunk],
+      ErrorCode::damaged,
+      label() + " is damaged in chunk " + std::to_string(chunk) + " (bytes " +
+          std::to_string(begin) + " to " +
+          std::to_string(begin + static_cast<std::int64_t>(bytes.size()) - 1) + ")",
+      "its hash differs from the one in the manifest", take_another);
 }
 
 void CheckedSource::read(std::uint64_t offset, Span<std::byte> target) const {

@@ -66,7 +66,7 @@ std::string coverage_problem(const CheckpointManifest& manifest) {
     column.ranges.emplace_back(piece.first, piece.numel);
   }
   const auto tensor_of = [&](std::int64_t tensor) -> const CheckpointTensor& {
-    return manifest.tensors[static_cast<std::size_t>(tensor)];
+    return manifest.tensors[tensor];
   };
   std::vector<std::int64_t> not_empty;
   for (std::size_t t = 0; t < manifest.tensors.size(); ++t) {

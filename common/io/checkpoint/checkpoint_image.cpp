@@ -57,8 +57,7 @@ void CheckpointImage::make(const CheckpointManifest& names,
                             .first(std::min(chunk.size(), plan.head.size() - begin)),
                         chunk.begin());
     fill(stretches, begin, chunk);
-    chunks_[static_cast<std::size_t>(index)] =
-        raw_digest(chunk.data(), static_cast<std::int64_t>(chunk.size()));
+    chunks_[index] = raw_digest(chunk.data(), static_cast<std::int64_t>(chunk.size()));
   });
 }
 

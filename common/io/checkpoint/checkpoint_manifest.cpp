@@ -161,8 +161,7 @@ void ManifestReader::read_piece(const Json& entry) {
   require(piece.tensor < static_cast<std::int64_t>(manifest_.tensors.size()) &&
               piece.file < static_cast<std::int64_t>(manifest_.files.size()),
           "has a piece of a tensor or a file that is not listed");
-  const std::int64_t count =
-      numel_of(piece.state, manifest_.tensors[static_cast<std::size_t>(piece.tensor)]);
+  const std::int64_t count = numel_of(piece.state, manifest_.tensors[piece.tensor]);
   require(piece.row_stride <= count && piece.first <= count && piece.numel <= count - piece.first,
           "has a piece that exceeds its tensor");
   manifest_.pieces.push_back(std::move(piece));
@@ -242,7 +241,7 @@ std::int64_t numel_of(const std::string& state, const CheckpointTensor& tensor) 
 }
 
 std::string CheckpointManifest::piece_name(const CheckpointPiece& piece) const {
-  const CheckpointTensor& of = tensors[static_cast<std::size_t>(piece.tensor)];
+  const CheckpointTensor& of = tensors[piece.tensor];
   const std::string name = piece.state + "." + of.name;
   return piece.numel == numel_of(piece.state, of) ? name
                                                   : name + "@" + std::to_string(piece.element(0));

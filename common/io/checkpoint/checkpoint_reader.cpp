@@ -26,7 +26,7 @@ std::string read_manifest(Disk& disk, int folder, const std::string& label) {
            take_another);
   ZP_CHECK(status.st_size <= most_manifest_bytes, ErrorCode::damaged,
            label + " is larger than 1 GiB", "a manifest is smaller", take_another);
-  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  std::string text(status.st_size, '\0');
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t count =
         disk.read(file.handle(), text.data() + done, text.size() - done, static_cast<off_t>(done));
@@ -77,7 +77,7 @@ CheckpointReader::CheckpointReader(const CheckpointRoot& root, std::int64_t step
   std::vector<std::int64_t> bytes(files_.size(), 0);
   for (std::size_t i = 0; i < manifest_.pieces.size(); ++i) {
     const CheckpointPiece& piece = manifest_.pieces[i];
-    bytes[static_cast<std::size_t>(piece.file)] += stored(piece).num_bytes();
+    bytes[piece.file] += stored(piece).num_bytes();
     pieces_[piece.state][piece.tensor].push_back(static_cast<std::int64_t>(i));
   }
   for (std::size_t i = 0; i < files_.size(); ++i) {
@@ -88,7 +88,7 @@ CheckpointReader::CheckpointReader(const CheckpointRoot& root, std::int64_t step
 }
 
 const SafeTensor& CheckpointReader::stored(const CheckpointPiece& piece) const {
-  const SafetensorsReader& file = files_[static_cast<std::size_t>(piece.file)];
+  const SafetensorsReader& file = files_[piece.file];
   const std::string name = manifest_.piece_name(piece);
   const SafeTensor* const tensor = file.find(name);
   ZP_CHECK(tensor != nullptr && tensor->dtype == SafeDType::f32 && tensor->numel() == piece.numel,
@@ -126,14 +126,14 @@ void CheckpointReader::read(const std::string& state, std::int64_t tensor, std::
            label_ + " has no " + state + " of tensor " + std::to_string(tensor),
            "the manifest does not list it", "use a state that the manifest lists");
   const auto count = static_cast<std::int64_t>(target.size());
-  const std::int64_t whole = numel_of(state, manifest_.tensors[static_cast<std::size_t>(tensor)]);
+  const std::int64_t whole = numel_of(state, manifest_.tensors[tensor]);
   ZP_CHECK(first >= 0 && first <= whole && count <= whole - first, ErrorCode::invalid_argument,
            label_ + " is read behind the end of a tensor", "it has no such elements",
            "use a range inside of the tensor");
   const auto of_tensor = found->second.find(tensor);
   if (of_tensor == found->second.end()) return;  // it is empty
   for (const std::int64_t index : of_tensor->second) {
-    const CheckpointPiece& piece = manifest_.pieces[static_cast<std::size_t>(index)];
+    const CheckpointPiece& piece = manifest_.pieces[index];
     const SafeTensor& from = stored(piece);
     // Row by row: the part of the piece's row within [first, first + count).
     const std::int64_t last = piece.first + piece.numel;
@@ -149,10 +149,8 @@ void CheckpointReader::read(const std::string& state, std::int64_t tensor, std::
           {first + count, row_begin + piece.row_numel, row_begin + last - row * piece.row_numel});
       if (begin >= end) continue;
       const std::int64_t in_piece = row * piece.row_numel + (begin - row_begin) - piece.first;
-      files_[static_cast<std::size_t>(piece.file)].read(
-          from, in_piece * 4,
-          std::as_writable_bytes(target.subspan(static_cast<std::size_t>(begin - first),
-                                                static_cast<std::size_t>(end - begin))));
+      files_[piece.file].read(from, in_piece * 4,
+                              std::as_writable_bytes(target.subspan(begin - first, end - begin)));
     }
   }
 }

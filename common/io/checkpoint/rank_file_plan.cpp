@@ -14,7 +14,7 @@ RankFilePlan plan_rank_file(const CheckpointManifest& names,
   std::vector<SafeTensorSpec> specs;
   std::map<std::string, std::size_t> by_name;
   for (const CheckpointPiece& piece : pieces) {
-    const CheckpointTensor& tensor = names.tensors[static_cast<std::size_t>(piece.tensor)];
+    const CheckpointTensor& tensor = names.tensors[piece.tensor];
     const bool is_whole = piece.numel == numel(tensor) && piece.row_numel == piece.row_stride &&
                           !is_scale_name(piece.state);
     by_name[names.piece_name(piece)] = specs.size();

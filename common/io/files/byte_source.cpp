@@ -51,7 +51,7 @@ class FileSource final : public ByteSource {
                "another process shortened it while it was being read",
                "let the writer finish and run again");
       offset += static_cast<std::uint64_t>(count);
-      target = target.subspan(static_cast<std::size_t>(count));
+      target = target.subspan(count);
     }
   }
 

@@ -37,7 +37,7 @@ bool DirectWriter::write(Span<const std::byte> bytes) {
       break;
     }
     num_bytes_ += count;
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    bytes = bytes.subspan(count);
   }
   return !broken();
 }

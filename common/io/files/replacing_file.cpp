@@ -104,7 +104,7 @@ void ReplacingFile::write(std::int64_t offset, Span<const std::byte> bytes) {
                  (count < 0 ? std::strerror(errno) : "nothing was written"),
              "the file would be incomplete and is not kept", "check the free space and run again");
     offset += count;
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    bytes = bytes.subspan(count);
   }
 }
 

@@ -87,7 +87,7 @@ void SafetensorsReader::for_each_chunk(const SafeTensor& tensor,
                                        std::int64_t chunk_bytes) const {
   const std::int64_t width = num_bytes(tensor.dtype);
   const std::int64_t whole = std::max(width, chunk_bytes / width * width);
-  std::vector<std::byte> chunk(static_cast<std::size_t>(std::min(whole, tensor.num_bytes())));
+  std::vector<std::byte> chunk(std::min(whole, tensor.num_bytes()));
   for (std::int64_t first = 0; first < tensor.num_bytes(); first += whole) {
     const auto count = static_cast<std::size_t>(std::min(whole, tensor.num_bytes() - first));
     const Span<std::byte> piece = Span<std::byte>(chunk).first(count);

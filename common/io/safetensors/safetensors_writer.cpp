@@ -35,7 +35,7 @@ void SafetensorsWriter::write(std::string_view tensor_name, Span<const std::byte
                (finished_ ? " is written too late" : " is not planned"),
            "the header is written first", "list every tensor in the constructor");
   const SafeTensor& tensor = header_.tensors[*at];
-  std::int64_t& written = written_[static_cast<std::size_t>(at - header_.by_name.begin())];
+  std::int64_t& written = written_[at - header_.by_name.begin()];
   const auto count = static_cast<std::int64_t>(bytes.size());
   ZP_CHECK(count <= tensor.num_bytes() - written, ErrorCode::invalid_argument,
            file_.path() + ": tensor " + shown_name(tensor_name) + " gets " +

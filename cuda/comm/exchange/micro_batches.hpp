@@ -62,7 +62,7 @@ inline std::optional<std::int64_t> own_micro_batch(const OptimizerSetup& setup,
                                                    std::int64_t micro_step) {
   const std::vector<std::int64_t> own = own_micro_batches(setup);
   if (micro_step >= static_cast<std::int64_t>(own.size())) return std::nullopt;
-  return own[static_cast<std::size_t>(micro_step)];
+  return own[micro_step];
 }
 
 /// Micro-steps of one step: the largest number of micro-batches of a rank.

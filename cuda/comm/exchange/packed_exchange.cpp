@@ -86,7 +86,7 @@ std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vect
 void gather_packed(Communicator& comm, const Stretches& mine, const std::vector<Stretches>& places,
                    GrowingBuffer& in) {
   const std::vector<Span<std::byte>> receive = in_one(places, in.take(scattered_bytes(places)));
-  Span<std::byte> own = receive[static_cast<std::size_t>(comm.rank())];
+  Span<std::byte> own = receive[comm.rank()];
   if (is_scattered(mine)) {
     std::vector<Move> moves;
     pack(mine, own.data(), moves);

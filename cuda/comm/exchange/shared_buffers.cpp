@@ -19,7 +19,7 @@ std::int64_t footprint(const SharedBuffers::Shapes& shapes) {
 
 SharedBuffers::SharedBuffers(Communicator* group, std::vector<Shapes> shapes)
     : rank_(group == nullptr ? 0 : group->rank()), shapes_(std::move(shapes)) {
-  const std::int64_t bytes = footprint(shapes_[static_cast<std::size_t>(rank_)]);
+  const std::int64_t bytes = footprint(shapes_[rank_]);
   if (group == nullptr) {
     alone_ = GuardedBuffer(bytes, DType::e4m3);  // one byte each
     return;
@@ -30,21 +30,21 @@ SharedBuffers::SharedBuffers(Communicator* group, std::vector<Shapes> shapes)
 }
 
 std::byte* SharedBuffers::memory(int rank, std::size_t i) const {
-  const Shapes& shapes = shapes_[static_cast<std::size_t>(rank)];
+  const Shapes& shapes = shapes_[rank];
   std::byte* const begin =
       window_ ? window_->of(rank).data() : static_cast<std::byte*>(alone_.data());
   return begin + footprint({shapes.begin(), shapes.begin() + static_cast<std::ptrdiff_t>(i)});
 }
 
 CountedBuffer SharedBuffers::mine(std::size_t i, MemoryLedger& ledger, MemoryClass kind) const {
-  const Shape& shape = shapes_[static_cast<std::size_t>(rank_)][i];
+  const Shape& shape = shapes_[rank_][i];
   return {ledger, kind,
           GuardedBuffer(memory(rank_, i), shape.numel, shape.dtype, BufferFill::untouched),
           BufferFill::untouched};
 }
 
 TensorView SharedBuffers::of(int rank, std::size_t i) const {
-  const Shape& shape = shapes_[static_cast<std::size_t>(rank)][i];
+  const Shape& shape = shapes_[rank][i];
   return {memory(rank, i) + GuardedBuffer::guard_bytes, shape.dtype, shape.numel};
 }
 

@@ -29,7 +29,7 @@ std::vector<std::uint64_t> firsts_on_hosts(const Communicator& comm) {
 
 SharedMemoryGroup::SharedMemoryGroup(Communicator& comm) : rank_(comm.rank()) {
   const int world = comm.world_size();
-  std::vector<std::uint64_t> machine(static_cast<std::size_t>(world),
+  std::vector<std::uint64_t> machine(world,
                                      0);  // any number that is equal on one machine
   if (world > 1 && shares_memory(comm)) {
     group_ = &comm;
@@ -40,7 +40,7 @@ SharedMemoryGroup::SharedMemoryGroup(Communicator& comm) : rank_(comm.rank()) {
   }
   std::map<std::uint64_t, std::size_t> known;
   for (int rank = 0; rank < world; ++rank) {
-    const auto at = known.try_emplace(machine[static_cast<std::size_t>(rank)], machines_.size());
+    const auto at = known.try_emplace(machine[rank], machines_.size());
     if (at.second) machines_.emplace_back();
     std::vector<int>& ranks = machines_[at.first->second];
     places_.push_back({at.first->second, static_cast<int>(ranks.size())});

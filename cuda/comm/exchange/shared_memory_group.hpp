@@ -25,11 +25,11 @@ class SharedMemoryGroup {
 
   /// Ranks of comm on every machine, in increasing order; machines in the order of their first ranks.
   const std::vector<std::vector<int>>& machines() const { return machines_; }
-  std::size_t machine_of(int rank) const { return places_[static_cast<std::size_t>(rank)].machine; }
+  std::size_t machine_of(int rank) const { return places_[rank].machine; }
   std::size_t own_machine() const { return machine_of(rank_); }
 
   /// Index of a rank among the ranks of its machine: its rank in their group.
-  int place(int rank) const { return places_[static_cast<std::size_t>(rank)].place; }
+  int place(int rank) const { return places_[rank].place; }
   bool near(int rank) const { return machine_of(rank) == own_machine(); }
 
  private:

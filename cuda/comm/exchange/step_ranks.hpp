@@ -21,8 +21,7 @@ inline void all_reduce_step(const OptimizerSetup& setup, Span<std::uint64_t> wor
 
 /// True if several TP ranks have the whole tensor, and a part of its gradient each.
 inline bool tp_replicated(const OptimizerSetup& setup, std::int64_t tensor) {
-  return setup.tp != nullptr && setup.tp->world_size() > 1 &&
-         setup.placement[static_cast<std::size_t>(tensor)].tp_replicated;
+  return setup.tp != nullptr && setup.tp->world_size() > 1 && setup.placement[tensor].tp_replicated;
 }
 
 }  // namespace zeroproof::cuda

@@ -58,7 +58,7 @@ bool Capture::joined() const {
     more = false;
     for (std::size_t b = 0; b < steps_.size(); ++b) {
       for (std::int64_t i = 0; i < seen[b]; ++i) {
-        const Step& step = steps_[b][static_cast<std::size_t>(i)];
+        const Step& step = steps_[b][i];
         if (step.branch < 0 || seen[index(step.branch)] >= step.position) continue;
         seen[index(step.branch)] = step.position;
         more = true;

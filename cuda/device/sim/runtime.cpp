@@ -21,7 +21,7 @@ const DeviceInfo& device_info() {
 }
 
 std::vector<ListedDevice> listed_devices() {
-  return std::vector<ListedDevice>(static_cast<std::size_t>(num_devices()),
+  return std::vector<ListedDevice>(num_devices(),
                                    {"simulated on the processor", std::int64_t{16} << 30, 8, 0});
 }
 

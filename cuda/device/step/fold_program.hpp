@@ -55,12 +55,12 @@ class FoldProgram {
     const host::Fold fold = plan.over({});
     std::vector<int> slots(host::most_fold_slots, -1);
     const auto term = [&](std::int64_t at) {
-      return at >= 0 ? slots[static_cast<std::size_t>(at)] : static_cast<int>(-1 - at);
+      return at >= 0 ? slots[at] : static_cast<int>(-1 - at);
     };
     for (std::int64_t k = 0; k < fold.num_additions; ++k) {
       const host::FoldAddition& a = fold.additions[k];
       const int sum = sum_of(term(a.left), term(a.right));
-      slots[static_cast<std::size_t>(a.to)] = sum;
+      slots[a.to] = sum;
     }
     emit(static_cast<int>(terms_.size()) - 1);
     ZP_CHECK(order_.size() == operands.size(), ErrorCode::internal,
@@ -79,7 +79,7 @@ class FoldProgram {
     int stack;        // stack entries that it needs
   };
 
-  const Term& at(int term) const { return terms_[static_cast<std::size_t>(term)]; }
+  const Term& at(int term) const { return terms_[term]; }
   bool is_operand(int term) const { return at(term).left < 0; }
 
   int sum_of(int left, int right) {
@@ -125,9 +125,7 @@ class FoldProgram {
   }
 
   void load(FoldAction action, int log2_count, const int* which) {
-    const auto type = [&](int i) {
-      return load_type(operands_[static_cast<std::size_t>(which[i])].dtype);
-    };
+    const auto type = [&](int i) { return load_type(operands_[which[i]].dtype); };
     LoadType common = type(0);
     for (int i = 0; i < 1 << log2_count; ++i) {
       if (type(i) != common) common = LoadType::mixed;

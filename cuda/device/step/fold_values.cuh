@@ -176,7 +176,7 @@ void visit_fold(const host::FoldPlan& plan, Span<const PlacedValues> operands,
   const PlacedAddress sum_at = placed_address(sum, num_bytes(sum.dtype), heads);
   std::vector<PlacedAddress> at;
   for (const int i : program.order()) {
-    const PlacedValues& operand = operands[static_cast<std::size_t>(i)];
+    const PlacedValues& operand = operands[i];
     at.push_back(placed_address(operand, num_bytes(operand.dtype), heads));
   }
   const auto tree = [&]<LoadType type, int n>() {

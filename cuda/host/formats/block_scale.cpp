@@ -58,11 +58,10 @@ void quantize(const char* op, const Exec& exec, const BlockQuantization& options
                        [&](std::size_t block, std::int64_t left, std::int64_t right) {
                          const float s = scale[block];
                          for (std::int64_t i = left - from; i < right - from; ++i)
-                           tile[static_cast<std::size_t>(i)] = v[i] * s;
+                           tile[i] = v[i] * s;
                        });
       const auto count = static_cast<std::size_t>(to - from);
-      cast(one_thread, Span<const float>(tile.data(), count),
-           target.subspan(static_cast<std::size_t>(from), count));
+      cast(one_thread, Span<const float>(tile.data(), count), target.subspan(from, count));
     });
   });
 }

@@ -93,7 +93,7 @@ float percentile_amax(Span<const std::uint64_t> count, float width, double perce
   std::uint64_t left = elements;  // from the end: the first bin with too few elements after it
   std::int64_t bin = numel(count) - 1;
   while (bin > 0) {
-    left -= count[static_cast<std::size_t>(bin)];
+    left -= count[bin];
     if (static_cast<double>(left) < enough) break;
     --bin;
   }
@@ -138,7 +138,7 @@ void clip_errors(const Exec& exec, const FakeQuantization& options, std::int64_t
       for (std::int64_t begin = 0; begin < numel(values); begin += tile) {
         const std::int64_t end = std::min(begin + tile, numel(values));
         const auto count = static_cast<std::size_t>(end - begin);
-        const Span<const float> x = values.subspan(static_cast<std::size_t>(begin), count);
+        const Span<const float> x = values.subspan(begin, count);
         fake_quantize(alone, options, first + begin, x, candidate,
                       Span<float>(error.data(), count));
         for (std::size_t i = 0; i < count; ++i) error[i] = x[i] - error[i];

@@ -83,7 +83,7 @@ void fake_fp8_codes(const Exec& exec, const FakeQuantization& options, float top
                        [&](std::size_t block, std::int64_t left, std::int64_t right) {
                          const float g = scale_of(block);
                          for (std::int64_t i = left; i < right; ++i)
-                           scaled[static_cast<std::size_t>(i - from)] = values.data()[i] * g;
+                           scaled[i - from] = values.data()[i] * g;
                        });
       cast(one_thread, Span<const float>(scaled.data(), count), Span<Format>(codes.data(), count));
       widen(one_thread, Span<const Format>(codes.data(), count), Span<float>(scaled.data(), count));
@@ -91,7 +91,7 @@ void fake_fp8_codes(const Exec& exec, const FakeQuantization& options, float top
                        [&](std::size_t block, std::int64_t left, std::int64_t right) {
                          const float h = 1.0F / scale_of(block);
                          for (std::int64_t i = left; i < right; ++i)
-                           target.data()[i] = scaled[static_cast<std::size_t>(i - from)] * h;
+                           target.data()[i] = scaled[i - from] * h;
                        });
     }
   });

@@ -69,8 +69,8 @@ void histogram_count(const Exec& exec, float width, HistogramEnd end, Span<const
       [&](std::int64_t from, std::int64_t to, Counts& mine) {
         mine.resize(count.size(), 0);
         for (std::int64_t i = from; i < to; ++i) {
-          const float value = values[static_cast<std::size_t>(i)];
-          mine[static_cast<std::size_t>(places.of(value))] += 1;
+          const float value = values[i];
+          mine[places.of(value)] += 1;
         }
       },
       [](const Counts& mine, Counts& into) {
@@ -90,9 +90,8 @@ void histogram_widen(const Exec&, int doublings, Span<std::uint64_t> count) {
   const std::int64_t last = (bins - 1) >> shift;
   for (std::int64_t k = 0; k <= last; ++k) {  // the write position is before the read position
     std::uint64_t sum = 0;
-    for (std::int64_t j = k << shift; j < std::min((k + 1) << shift, bins); ++j)
-      sum += count[static_cast<std::size_t>(j)];
-    count[static_cast<std::size_t>(k)] = sum;
+    for (std::int64_t j = k << shift; j < std::min((k + 1) << shift, bins); ++j) sum += count[j];
+    count[k] = sum;
   }
   std::fill(count.begin() + last + 1, count.begin() + bins, std::uint64_t{0});
 }

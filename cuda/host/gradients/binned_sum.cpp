@@ -62,7 +62,7 @@ void require_fields(const char* op, std::size_t numel, const BinnedSum& sum) {
 std::array<double, num_bins> unit_of_top() {
   std::array<double, num_bins> units;
   for (int top = 0; top < num_bins; ++top) {
-    units[static_cast<std::size_t>(top)] = std::ldexp(1.0, 24 * std::max(top - 1, 0) - 149);
+    units[top] = std::ldexp(1.0, 24 * std::max(top - 1, 0) - 149);
   }
   return units;
 }
@@ -118,7 +118,7 @@ void binned_finish(const Exec& exec, const BinnedSum& sum, Span<float> result) {
       const std::int64_t hi = sum.hi[k];
       const std::int64_t value = top > 0 ? hi * (std::int64_t{1} << 24) + sum.lo[k] : hi;
       const double rounded = static_cast<float>(value);  // the one rounding
-      result[k] = static_cast<float>(rounded * units[static_cast<std::size_t>(top)]);
+      result[k] = static_cast<float>(rounded * units[top]);
     }
   });
 }

@@ -53,8 +53,7 @@ DotLimbs block_limbs(const float* left, const float* right, std::int64_t numel) 
       ++(std::isnan(product) ? side.nan_count : side.inf_count);
     } else if (exponent != 0) {
       const std::uint64_t significand = (bits & 0xFFFFFFFFFFFFFULL) | 1ULL << 52;
-      buckets[negative ? 1 : 0][static_cast<std::size_t>(exponent - first_exponent)] +=
-          significand >> spare_bits;
+      buckets[negative ? 1 : 0][exponent - first_exponent] += significand >> spare_bits;
     }
   }
   flush(buckets[0], limbs.positive);

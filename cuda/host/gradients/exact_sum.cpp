@@ -28,8 +28,7 @@ Split split_for(int low, int top) {
     // Heads are multiples of 2^place, chosen so that their sum just fits. 1.5 * 2^(place + 52)
     // keeps the sum with the shifter between two powers of two for either sign of the rest.
     const int place = bound + count_bits - double_bits;
-    split.shifters[static_cast<std::size_t>(split.levels - 1)] =
-        std::ldexp(1.5, place + double_bits - 1);
+    split.shifters[split.levels - 1] = std::ldexp(1.5, place + double_bits - 1);
     bound = place - 1;  // the head is the nearest multiple
   }
   return split;
@@ -61,8 +60,7 @@ void ExactSum::add_block(const SimdKernels& kernels, ExactTerm term, float facto
   std::array<double, most_split_levels> sums{};
   const auto kernel = term == ExactTerm::square ? kernels.split_squares : kernels.split_magnitudes;
   kernel(factor, source, numel, split.levels, split.shifters.data(), sums.data());
-  for (int level = 0; level < split.levels; ++level)
-    add_double(sums[static_cast<std::size_t>(level)]);
+  for (int level = 0; level < split.levels; ++level) add_double(sums[level]);
 }
 
 void ExactSum::add_element(ExactTerm term, float value) {

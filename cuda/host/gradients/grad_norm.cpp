@@ -45,7 +45,7 @@ void grad_norm_accumulate(const Exec& exec, Span<const float> grad, NormLimbs& l
         std::array<double, block_numel / norm_chunk_numel> sums;
         kernels.chunk_sums(grad.data() + begin, end - begin, sums.data());
         const std::int64_t chunks = (end - begin + norm_chunk_numel - 1) / norm_chunk_numel;
-        for (std::int64_t c = 0; c < chunks; ++c) deposit(sums[static_cast<std::size_t>(c)], mine);
+        for (std::int64_t c = 0; c < chunks; ++c) deposit(sums[c], mine);
       },
       merge);
 }
@@ -69,11 +69,11 @@ double grad_abs_finish(const NormLimbs& limbs) {
   grad_norm_normalise(digits);
   const auto& d = digits.limbs;
   int top = static_cast<int>(d.size()) - 1;
-  while (top >= 0 && d[static_cast<std::size_t>(top)] == 0) --top;
+  while (top >= 0 && d[top] == 0) --top;
   if (top < 0) return 0.0;
 
   // The 96 bits from the top digit down hold at least 65 significant ones; everything below them is sticky.
-  const auto digit = [&](int i) { return i >= 0 ? d[static_cast<std::size_t>(i)] : 0ULL; };
+  const auto digit = [&](int i) { return i >= 0 ? d[i] : 0ULL; };
   const int width = 64 - std::countl_zero(digit(top));
   const std::uint64_t below = digit(top - 1) << 32 | digit(top - 2);
   std::uint64_t head = width < 64 ? digit(top) << (64 - width) | below >> width : digit(top);

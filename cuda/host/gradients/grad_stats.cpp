@@ -21,11 +21,11 @@ void grad_stats(const Exec& exec, Span<const float> grad, Span<const GradSegment
   const SimdKernels& kernels = simd_kernels(exec.isa);
   std::vector<MagnitudeCounts> found(blocks.size());
   loop.run(exec, [&](const Exec&, const Piece& block) {
-    found[static_cast<std::size_t>(&block - blocks.data())] =
+    found[&block - blocks.data()] =
         kernels.count_magnitudes(grad.data() + block.local_begin, block.numel);
   });
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    GradStats& tensor = stats[static_cast<std::size_t>(blocks[i].tensor)];
+    GradStats& tensor = stats[blocks[i].tensor];
     tensor.amax = std::max(tensor.amax, found[i].amax);
     tensor.num_nonfinite += found[i].num_nonfinite;
     tensor.num_zeros += found[i].num_zeros;

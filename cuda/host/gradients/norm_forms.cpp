@@ -92,10 +92,8 @@ double grad_norm_p(const Exec& exec, Span<const float> grad, double p) {
   const SimdKernels& kernels = simd_kernels(exec.isa);
   std::vector<double> blocks((grad.size() + block_numel - 1) / block_numel);
   parallel_blocks(exec, numel(grad), [&](std::int64_t begin, std::int64_t end) {
-    const auto block =
-        grad.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-    blocks[static_cast<std::size_t>(begin / block_numel)] =
-        power_sum_of(kernels, largest, p, block);
+    const auto block = grad.subspan(begin, end - begin);
+    blocks[begin / block_numel] = power_sum_of(kernels, largest, p, block);
   });
   double sum = 0;
   for (const double block : blocks) sum += block;  // in order of blocks: no dependence on threads

@@ -20,7 +20,7 @@ const float* bias_from(Span<const float> bias, std::int64_t column) {
 
 /// Replaces a missing weight: multiplying by 1 changes no bit.
 float weight_of(Span<const float> weight, std::int64_t row) {
-  return weight.empty() ? 1.0F : weight[static_cast<std::size_t>(row)];
+  return weight.empty() ? 1.0F : weight[row];
 }
 
 void check_gelu(const char* op, std::int64_t columns, std::size_t x, std::size_t bias) {
@@ -65,10 +65,9 @@ void gated_backward(const Exec& exec, const GatedForm& form, std::int64_t column
     return;
   }
   parallel_rows(exec, numel(weight), columns, [&](std::int64_t row) {
-    d_weight[static_cast<std::size_t>(row)] =
-        row_sum(columns, [&](std::int64_t column, std::int64_t count, float* products) {
-          stretch(row, column, count, products);
-        });
+    d_weight[row] = row_sum(columns, [&](std::int64_t column, std::int64_t count, float* products) {
+      stretch(row, column, count, products);
+    });
   });
 }
 

@@ -33,7 +33,7 @@ void cross_entropy_sum(const Exec& exec, const VocabularyPart& part, Span<const 
   const std::int64_t width = columns.end - columns.begin;
   const LayerKernels& kernels = layer_kernels(exec.isa);
   parallel_units(exec, rows, width, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> exps(static_cast<std::size_t>(width));
+    std::vector<float> exps(width);
     kernels.cross_entropy_sum(columns, end - begin, logits.data() + begin * width,
                               largest.data() + begin, targets.data() + begin,
                               exp_sum.data() + begin, shifted_sum.data() + begin,

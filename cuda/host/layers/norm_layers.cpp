@@ -19,7 +19,7 @@ void norm_layer_backward(const Exec& exec, std::int64_t n, std::int64_t rows, Sp
     kernels.norm_backward(n, end - begin, dy.data() + begin * n, x.data() + begin * n, gain.data(),
                           from, dx.data() + begin * n);
   });
-  std::vector<float> gains(static_cast<std::size_t>(8 * n));
+  std::vector<float> gains(8 * n);
   std::vector<float> biases(d_bias.empty() ? 0 : gains.size());
   parallel_column_tiles(exec, rows, n,
                         [&](std::int64_t block, std::int64_t first_row, std::int64_t end_row,

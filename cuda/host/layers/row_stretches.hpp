@@ -43,7 +43,7 @@ float row_sum(std::int64_t columns, const Products& products) {
     for (std::int64_t b = 0; b < 8; ++b) {
       const std::int64_t first = columns * b / 8 + base;
       const std::int64_t count = std::clamp<std::int64_t>(columns * (b + 1) / 8 - first, 0, tile);
-      counts[static_cast<std::size_t>(b)] = count;
+      counts[b] = count;
       if (count > 0) products(first, count, values.data() + b * tile);
     }
     // Blocks are added side by side, because the additions of one block form a dependency chain.

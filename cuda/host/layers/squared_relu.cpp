@@ -11,13 +11,12 @@ void squared_relu(const Exec& exec, std::int64_t columns, Span<const float> x,
   require_numel("squared_relu", "y", y.size(), x.size());
   require_row_weights("squared_relu", columns, x.size(), weight.size());
   const ActivationKernels& kernels = activation_kernels(exec.isa);
-  parallel_stretches(
-      exec, numel(x), columns, [&](std::int64_t row, std::int64_t column, std::int64_t count) {
-        const std::int64_t at = columns * row + column;
-        kernels.squared_relu(x.data() + at,
-                             weight.empty() ? 1.0F : weight[static_cast<std::size_t>(row)],
-                             y.data() + at, count);
-      });
+  parallel_stretches(exec, numel(x), columns,
+                     [&](std::int64_t row, std::int64_t column, std::int64_t count) {
+                       const std::int64_t at = columns * row + column;
+                       kernels.squared_relu(x.data() + at, weight.empty() ? 1.0F : weight[row],
+                                            y.data() + at, count);
+                     });
 }
 
 void squared_relu_backward(const Exec& exec, std::int64_t columns, Span<const float> dy,

@@ -18,7 +18,7 @@ inline constexpr std::array<double, 13> inverse_factorials = [] {
   double factorial = 1.0;
   for (int k = 0; k < 13; ++k) {
     factorial *= k + 1;
-    values[static_cast<std::size_t>(k)] = 1.0 / factorial;
+    values[k] = 1.0 / factorial;
   }
   return values;
 }();
@@ -26,7 +26,7 @@ inline constexpr std::array<double, 13> inverse_factorials = [] {
 /// 1 / (2 k + 3), k from 0.
 inline constexpr std::array<double, 10> inverse_odds = [] {
   std::array<double, 10> values{};
-  for (int k = 0; k < 10; ++k) values[static_cast<std::size_t>(k)] = 1.0 / (2 * k + 3);
+  for (int k = 0; k < 10; ++k) values[k] = 1.0 / (2 * k + 3);
   return values;
 }();
 

@@ -75,7 +75,7 @@ bool deposit_chunks(const Exec& exec, std::int64_t numel, NormLimbs& limbs, cons
         std::array<double, block_numel / norm_chunk_numel> sums;
         if (chunks(begin, end, sums.data()) != 0) found = 1;
         const std::int64_t count = (end - begin + norm_chunk_numel - 1) / norm_chunk_numel;
-        for (std::int64_t c = 0; c < count; ++c) deposit(sums[static_cast<std::size_t>(c)], mine);
+        for (std::int64_t c = 0; c < count; ++c) deposit(sums[c], mine);
       },
       merge);
   return found != 0;

@@ -130,7 +130,7 @@ void DeviceStep::take_counters(const FullState& state) {
   record.state = {static_cast<std::uint64_t>(state.applied_steps), state.scaler, 0};
   record_.write(record);
   tensor_steps_.write({state.tensor_steps.data(), static_cast<std::size_t>(tensor_steps_.count())});
-  trust_ratios_.write(std::vector<float>(static_cast<std::size_t>(trust_ratios_.count()), 1.0F));
+  trust_ratios_.write(std::vector<float>(trust_ratios_.count(), 1.0F));
   skipped_ = false;
   first_row_t_ = 0;
 }
@@ -191,7 +191,7 @@ void DeviceStep::prepare(GradSource& leaves) {
   clear(memory_.found->skipped);
   decide(device::decide_scalars);
   throw_if_halted(record_.read().state);
-  std::vector<StepScalars> scalars(static_cast<std::size_t>(scalars_.count()));
+  std::vector<StepScalars> scalars(scalars_.count());
   scalars_.read(scalars);
   require_same_scalars(shard_.setup, scalars);
 }
@@ -304,7 +304,7 @@ void DeviceStep::enqueue_schedule(std::int64_t first_t) {
       add(first_t + num_rows_);
   } catch (const Error&) {  // R20 is undefined from here on; so the table ends
   }
-  rows.resize(static_cast<std::size_t>(schedule_.count()));
+  rows.resize(schedule_.count());
   std::ranges::copy(rows, rows_.data());
   device::enqueue_to_device(schedule_.data(), rows_.data(), rows_.num_bytes());
   first_row_t_ = first_t;
@@ -443,7 +443,7 @@ void DeviceStep::begin_measurement(device::StepFound* found) {
 StepDecision DeviceStep::decision() const {
   StepDecision decision;
   const auto read = [](const auto& from, auto& to) {
-    to.resize(static_cast<std::size_t>(from.count()));
+    to.resize(from.count());
     from.read(to);
   };
   read(scalars_, decision.scalars);

@@ -291,9 +291,7 @@ namespace {
 /// Elements [begin, begin + numel) of every buffer that is present.
 host::FusedState part_of(const host::FusedState& state, std::int64_t begin, std::int64_t numel) {
   const auto part = [&](Span<float> whole) {
-    return whole.empty()
-               ? whole
-               : whole.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(numel));
+    return whole.empty() ? whole : whole.subspan(begin, numel);
   };
   return {part(state.master), part(state.exp_avg), part(state.exp_avg_sq),
           part(state.max_exp_avg_sq), part(state.momentum_buffer)};
@@ -304,7 +302,7 @@ host::FusedState part_of(const host::FusedState& state, std::int64_t begin, std:
 template <class Body>
 void HostStep::for_draws(const Piece& piece, const Body& body) const {
   if (setup_.placement.empty()) return body(piece);
-  const TensorPlacement& place = setup_.placement[static_cast<std::size_t>(piece.tensor)];
+  const TensorPlacement& place = setup_.placement[piece.tensor];
   if (place.row_numel == place.row_stride) return body(piece);
   for (std::int64_t begin = 0; begin < piece.numel;) {
     const Piece row =

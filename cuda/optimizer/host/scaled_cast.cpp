@@ -8,7 +8,7 @@ namespace {
 
 template <class T>
 Span<T> blocks_at(Span<T> array, std::int64_t first, std::int64_t count) {
-  return array.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  return array.subspan(first, count);
 }
 
 /// Calls f(code{}) with the type of codes.
@@ -116,7 +116,7 @@ void ScaledCast::make_scales(const TakesPart& takes_part) {
       case ScaleRecipe::blockwise:
         return ops_.current_scales(setup_.exec, current_of(scaling, dtype), amax, scale, scale_inv);
       case ScaleRecipe::mxfp8:
-        exponents.resize(static_cast<std::size_t>(count));
+        exponents.resize(count);
         ops_.mxfp8_scales(setup_.exec, fp8_of(dtype), amax, exponents, scale);
         return host::widen_e8m0(setup_.exec, exponents, scale_inv);
       case ScaleRecipe::delayed:

@@ -52,8 +52,7 @@ class StepSum {
   void read(const Exec& exec, const Piece& piece, const Body& body) const {
     if (!leaf_) {
       const Span<float> all = buffer_->as<float>();
-      return body(piece, Span<const float>(all.subspan(static_cast<std::size_t>(piece.local_begin),
-                                                       static_cast<std::size_t>(piece.numel))));
+      return body(piece, Span<const float>(all.subspan(piece.local_begin, piece.numel)));
     }
     visit_param_format(leaf_->dtype, [&](auto format) {
       using T = typename decltype(format)::type;
@@ -83,8 +82,7 @@ class StepSum {
  private:
   template <class Body>
   void read_leaf(const Exec&, const Piece& piece, Span<const float> all, const Body& body) const {
-    body(piece, all.subspan(static_cast<std::size_t>(piece.global_begin),
-                            static_cast<std::size_t>(piece.numel)));
+    body(piece, all.subspan(piece.global_begin, piece.numel));
   }
   template <class T, class Body>
   void read_leaf(const Exec& exec, const Piece& piece, Span<const T> all, const Body& body) const {
@@ -94,7 +92,7 @@ class StepSum {
       const Piece part = piece.part(begin, stretch_numel);
       const auto numel = static_cast<std::size_t>(part.numel);
       const Span<float> values(wide.data(), numel);
-      ops_.widen(exec, all.subspan(static_cast<std::size_t>(part.global_begin), numel), values);
+      ops_.widen(exec, all.subspan(part.global_begin, numel), values);
       body(part, Span<const float>(values));
     }
   }

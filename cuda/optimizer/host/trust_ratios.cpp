@@ -34,8 +34,7 @@ void TrustRatios::reset() {
 }
 
 void TrustRatios::add(const Part& part) {
-  for (const auto& [tensor, norms] : part.norms_)
-    add_to(norms_[static_cast<std::size_t>(tensor)], norms);
+  for (const auto& [tensor, norms] : part.norms_) add_to(norms_[tensor], norms);
 }
 
 void TrustRatios::add(Span<const TrustNorms> norms) {

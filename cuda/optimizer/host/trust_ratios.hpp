@@ -50,9 +50,7 @@ class TrustRatios {
   /// [num_tensors], or empty.
   const std::vector<float>& values() const { return ratios_; }
   void set_values(std::vector<float> ratios) { ratios_ = std::move(ratios); }
-  float of(const Piece& piece) const {
-    return is_used_ ? ratios_[static_cast<std::size_t>(piece.tensor)] : 1.0F;
-  }
+  float of(const Piece& piece) const { return is_used_ ? ratios_[piece.tensor] : 1.0F; }
   /// Whether both have one ratio whatever its value is.
   bool same(const Piece& a, const Piece& b) const { return !is_used_ || a.tensor == b.tensor; }
 

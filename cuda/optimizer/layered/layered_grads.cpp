@@ -14,8 +14,7 @@ void require_units(const LayeredModel& model, const FlatLayout& layout) {
   const std::vector<int>& visits = model.visits();
   std::vector<bool> visited(units.size(), false);
   for (const int unit : visits) {
-    if (unit >= 0 && static_cast<std::size_t>(unit) < units.size())
-      visited[static_cast<std::size_t>(unit)] = true;
+    if (unit >= 0 && static_cast<std::size_t>(unit) < units.size()) visited[unit] = true;
   }
   std::int64_t end = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
@@ -60,7 +59,7 @@ TensorView LayeredGrads::micro_batch_grad(std::int64_t micro_batch) {
   leaf->poison();
   const std::vector<FlatRange>& units = model_.units();
   const auto of_unit = [&](const TensorView& whole, int unit) {
-    return stretch(whole, 0, units[static_cast<std::size_t>(unit)]);
+    return stretch(whole, 0, units[unit]);
   };
   model_.begin(micro_batch);
   const std::vector<int>& visits = model_.visits();

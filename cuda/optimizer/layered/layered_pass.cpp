@@ -54,7 +54,7 @@ BufferFill fill_of(const OptimizerSetup& setup) {
 ReadyCount make_ready(const LayerSchedule& shape,
                       const std::vector<std::vector<BucketPart>>& parts) {
   std::vector<int> expected(shape.units.size(), 0);
-  for (const int unit : shape.visits) ++expected[static_cast<std::size_t>(unit)];
+  for (const int unit : shape.visits) ++expected[unit];
   std::vector<std::vector<int>> units(parts.size());
   for (std::size_t b = 0; b < parts.size(); ++b) {
     for (const BucketPart& part : parts[b]) units[b].push_back(part.unit);
@@ -132,8 +132,7 @@ void LayeredPass::run_op(const PlanOp& op) {
       return micro_batch_ ? grads_.seal(index) : void();
     case OpKind::reduce:
       if (micro_batch_) ready_.require_complete(index);
-      const TensorView nothing{nullptr, setup_.grad_dtype,
-                               shape_.buckets[static_cast<std::size_t>(index)].numel()};
+      const TensorView nothing{nullptr, setup_.grad_dtype, shape_.buckets[index].numel()};
       return sink_.reduce(static_cast<std::size_t>(index), micro_step_,
                           micro_batch_ ? grads_.bucket(index) : nothing);
   }
@@ -155,7 +154,7 @@ void LayeredPass::free(const PlanBuffer& buffer) {
 
 TensorView LayeredPass::param(int unit) const {
   if (gathered_) return gathered_->get(unit);
-  return stretch(params_, 0, shape_.units[static_cast<std::size_t>(unit)]);
+  return stretch(params_, 0, shape_.units[unit]);
 }
 
 }  // namespace zeroproof::cuda

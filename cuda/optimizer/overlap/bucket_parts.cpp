@@ -52,8 +52,7 @@ std::vector<std::vector<int>> buckets_of_units(const std::vector<std::vector<Buc
                                                std::size_t num_units) {
   std::vector<std::vector<int>> buckets(num_units);
   for (std::size_t b = 0; b < parts.size(); ++b) {
-    for (const BucketPart& part : parts[b])
-      buckets[static_cast<std::size_t>(part.unit)].push_back(static_cast<int>(b));
+    for (const BucketPart& part : parts[b]) buckets[part.unit].push_back(static_cast<int>(b));
   }
   return buckets;
 }

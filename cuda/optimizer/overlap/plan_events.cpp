@@ -39,14 +39,14 @@ void place_events(StepPlan& plan) {
     }
   }
   for (const int source : waits_for) {
-    if (source >= 0) plan.ops[static_cast<std::size_t>(source)].records = 0;
+    if (source >= 0) plan.ops[source].records = 0;
   }
   for (PlanOp& op : plan.ops) {  // events are numbered in the order in which they are recorded
     if (op.records == 0) op.records = plan.num_events++;
   }
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     if (waits_for[i] < 0) continue;
-    plan.ops[i].waits.push_back(plan.ops[static_cast<std::size_t>(waits_for[i])].records);
+    plan.ops[i].waits.push_back(plan.ops[waits_for[i]].records);
   }
 }
 

@@ -14,13 +14,13 @@ ReadyCount::ReadyCount(std::vector<int> expected, std::vector<std::vector<int>> 
       unit_buckets_(expected_.size()) {
   for (std::size_t b = bucket_units_.size(); b-- > 0;) {
     for (const int unit : bucket_units_[b]) {
-      ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < expected_.size() &&
-                   expected_[static_cast<std::size_t>(unit)] > 0,
-               ErrorCode::invalid_argument,
-               "bucket " + std::to_string(b) + " has elements of unit " + std::to_string(unit) +
-                   ", which is never visited",
-               "its gradient would never be complete", "visit every unit that has elements");
-      std::vector<int>& buckets = unit_buckets_[static_cast<std::size_t>(unit)];
+      ZP_CHECK(
+          unit >= 0 && static_cast<std::size_t>(unit) < expected_.size() && expected_[unit] > 0,
+          ErrorCode::invalid_argument,
+          "bucket " + std::to_string(b) + " has elements of unit " + std::to_string(unit) +
+              ", which is never visited",
+          "its gradient would never be complete", "visit every unit that has elements");
+      std::vector<int>& buckets = unit_buckets_[unit];
       ZP_CHECK(buckets.empty() || buckets.back() != static_cast<int>(b),
                ErrorCode::invalid_argument,
                "bucket " + std::to_string(b) + " names unit " + std::to_string(unit) + " twice",
@@ -47,7 +47,7 @@ ReadyCount::Completed ReadyCount::report(int unit) {
   completed.unit = ++reported_[u] == expected_[u];
   if (!completed.unit) return completed;
   for (const int bucket : unit_buckets_[u]) {
-    if (--lacking_[static_cast<std::size_t>(bucket)] == 0) completed.buckets.push_back(bucket);
+    if (--lacking_[bucket] == 0) completed.buckets.push_back(bucket);
   }
   return completed;
 }
@@ -62,9 +62,9 @@ void ReadyCount::require_complete(int bucket) const {
 }
 
 void ReadyCount::require_complete_locked(int bucket) const {
-  if (lacking_[static_cast<std::size_t>(bucket)] == 0) return;
+  if (lacking_[bucket] == 0) return;
   std::string units;
-  for (const int unit : bucket_units_[static_cast<std::size_t>(bucket)]) {
+  for (const int unit : bucket_units_[bucket]) {
     const auto u = static_cast<std::size_t>(unit);
     if (reported_[u] == expected_[u]) continue;
     units += (units.empty() ? "" : ", ") + std::to_string(unit) + " (" +

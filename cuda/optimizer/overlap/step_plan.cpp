@@ -18,7 +18,7 @@ using Parts = std::vector<std::vector<BucketPart>>;
 
 std::vector<int> visits_of_units(const LayerSchedule& shape) {
   std::vector<int> counts(shape.units.size(), 0);
-  for (const int unit : shape.visits) ++counts[static_cast<std::size_t>(unit)];
+  for (const int unit : shape.visits) ++counts[unit];
   return counts;
 }
 
@@ -92,10 +92,9 @@ class PlanBuilder {
   static PlanBuffer bucket_grad(int bucket) { return {BufferKind::bucket_grad, bucket}; }
 
   bool gathered(int unit) const {
-    return shape_.stage == 3 &&
-           (shape_.persistent.empty() || !shape_.persistent[static_cast<std::size_t>(unit)]);
+    return shape_.stage == 3 && (shape_.persistent.empty() || !shape_.persistent[unit]);
   }
-  bool assembled(int bucket) const { return parts_[static_cast<std::size_t>(bucket)].size() > 1; }
+  bool assembled(int bucket) const { return parts_[bucket].size() > 1; }
 
   void add(OpKind kind, PlanBuffer target, std::vector<PlanBuffer> reads,
            std::vector<PlanBuffer> writes) {
@@ -152,7 +151,7 @@ class PlanBuilder {
     std::vector<PlanBuffer> writes = {
         grad(unit)};  // later readers have to come after this operation
     bool is_viewed = false;
-    for (const int bucket : unit_buckets_[static_cast<std::size_t>(unit)]) {
+    for (const int bucket : unit_buckets_[unit]) {
       const auto b = static_cast<std::size_t>(bucket);
       is_viewed = is_viewed || !assembled(bucket);
       if (!assembled(bucket)) continue;
@@ -210,7 +209,7 @@ std::string_view name(OpKind kind) {
   constexpr std::array<std::string_view, 9> names = {"allocate", "gather",  "check_version",
                                                      "forward",  "release", "backward",
                                                      "ready",    "reduce",  "free"};
-  return names[static_cast<std::size_t>(kind)];
+  return names[kind];
 }
 
 std::string_view name(PlanStream stream) {
@@ -220,7 +219,7 @@ std::string_view name(PlanStream stream) {
 std::string name(const PlanBuffer& buffer) {
   constexpr std::array<std::string_view, 3> names = {"parameters of unit ", "gradient of unit ",
                                                      "gradient of bucket "};
-  return std::string(names[static_cast<std::size_t>(buffer.kind)]) + std::to_string(buffer.index);
+  return std::string(names[buffer.kind]) + std::to_string(buffer.index);
 }
 
 std::string name(const PlanOp& op) {

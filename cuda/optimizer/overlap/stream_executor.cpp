@@ -9,16 +9,16 @@ void StreamExecutor::run_op(const PlanOp& op, const PlanBody& body, device::Stre
   const device::UseStream use(stream);
   for (const int event : op.waits) {
     // A wait on a device stream for an event that was never recorded has no effect.
-    ZP_CHECK(recorded_.at(static_cast<std::size_t>(event)), ErrorCode::internal,
+    ZP_CHECK(recorded_.at(event), ErrorCode::internal,
              name(op) + " waits for an event that is recorded later",
              "on a device such a wait has no effect",
              "audit the plan (cuda/optimizer/overlap/plan_audit.hpp)");
-    stream.wait_for(events_[static_cast<std::size_t>(event)]);
+    stream.wait_for(events_[event]);
   }
   body(op);
   if (op.records < 0) return;
-  events_[static_cast<std::size_t>(op.records)].record();
-  recorded_[static_cast<std::size_t>(op.records)] = true;
+  events_[op.records].record();
+  recorded_[op.records] = true;
 }
 
 void StreamExecutor::run(const StepPlan& plan, const PlanBody& body) {

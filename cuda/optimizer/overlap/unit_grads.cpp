@@ -93,17 +93,16 @@ TensorView UnitGrads::bucket(int bucket) const {
 void UnitGrads::seal(int unit) {
   const TensorView grad = this->unit(unit);
   std::vector<Move> moves;
-  for (const int bucket : unit_buckets_[static_cast<std::size_t>(unit)]) {
+  for (const int bucket : unit_buckets_[unit]) {
     const auto b = static_cast<std::size_t>(bucket);
     if (parts_[b].size() < 2) continue;
     const auto part = std::ranges::lower_bound(parts_[b], unit, {}, &BucketPart::unit);
-    const TensorView from =
-        stretch(grad, units_[static_cast<std::size_t>(unit)].begin, part->range);
+    const TensorView from = stretch(grad, units_[unit].begin, part->range);
     const TensorView to = stretch(this->bucket(bucket), buckets_[b].begin, part->range);
     moves.push_back({to.data, from.data, from.num_bytes()});
   }
   ledger_.space().copy_many(moves);
-  unit_buffers_[static_cast<std::size_t>(unit)].is_sealed = true;
+  unit_buffers_[unit].is_sealed = true;
 }
 
 void UnitGrads::free(Buffer& buffer, const char* what, int index) {

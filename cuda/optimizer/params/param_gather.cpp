@@ -99,7 +99,7 @@ ParamGather::Exchange ParamGather::plan_persistent() const {
   for (std::size_t rank = 0; rank < pieces_.size(); ++rank) {
     for (const Piece& piece : pieces_[rank]) {
       if (!is_persistent(piece.tensor)) continue;
-      const std::int64_t begin = persistent_begin_[static_cast<std::size_t>(piece.tensor)];
+      const std::int64_t begin = persistent_begin_[piece.tensor];
       add(piece, begin + piece.tensor_begin, exchange[rank]);
     }
   }
@@ -133,7 +133,7 @@ void ParamGather::run(const Exchange& exchange, std::byte* target) {
     for (const Run& r : part.runs) place.push_back(span(target, r.to, r.numel));
     total += part.numel;
   }
-  for (const Run& r : exchange[static_cast<std::size_t>(setup_.comm->rank())].runs) {
+  for (const Run& r : exchange[setup_.comm->rank()].runs) {
     mine.push_back(span(params_.shard().data, r.from, r.numel));
   }
   if (total == 0) return;
@@ -141,7 +141,7 @@ void ParamGather::run(const Exchange& exchange, std::byte* target) {
   if (params_.reads_shards()) {
     for (const int rank : shared_memory_group_->machines()[shared_memory_group_->own_machine()]) {
       const TensorView shard = params_.shard_at(shared_memory_group_->place(rank));
-      for (const Run& r : exchange[static_cast<std::size_t>(rank)].runs) {
+      for (const Run& r : exchange[rank].runs) {
         moves.push_back(
             {target + r.to * width_, span(shard.data, r.from, r.numel).data(), r.numel * width_});
       }
@@ -174,7 +174,7 @@ void ParamGather::gather(const FlatRange& unit, const TensorView& full) {
   const std::vector<TensorSlot>& tensors = setup_.layout->tensors();
   auto slot = std::ranges::lower_bound(tensors, unit.begin, {}, &TensorSlot::begin);
   for (; slot != tensors.end() && slot->begin < unit.end; ++slot) {
-    const std::int64_t from = persistent_begin_[static_cast<std::size_t>(slot - tensors.begin())];
+    const std::int64_t from = persistent_begin_[slot - tensors.begin()];
     if (from < 0 || slot->numel == 0) continue;
     moves.push_back({target + (slot->begin - unit.begin) * width_, whole + from * width_,
                      slot->numel * width_});
@@ -233,7 +233,7 @@ void ParamGather::gather_far_buckets() {
     std::vector<Stretches> places;
     for (const RankPart& part : plan.parts())
       append(places.emplace_back(), part, target, 0, width_);
-    send_far(places[static_cast<std::size_t>(setup_.comm->rank())], places);
+    send_far(places[setup_.comm->rank()], places);
   }
 }
 

@@ -61,9 +61,7 @@ class ParamGather final : public UnitGatherer {
   };
   using Exchange = std::vector<RankRuns>;  // [world_size]
 
-  bool is_persistent(std::int64_t tensor) const {
-    return persistent_begin_[static_cast<std::size_t>(tensor)] >= 0;
-  }
+  bool is_persistent(std::int64_t tensor) const { return persistent_begin_[tensor] >= 0; }
   void find_persistent();
   void find_near_shards();
   void add(const Piece& piece, std::int64_t to, RankRuns& of_rank) const;

@@ -55,11 +55,11 @@ ParamScales::ParamScales(const OptimizerSetup& setup, Of of, const std::vector<F
   scale_inv_ = array(count, DType::fp32);
   // Kernels write the maximum to the words that ranks join.
   collected_ = array(count, space_.kind == Space::device ? DType::u64 : DType::u32);
-  if (setup.offload.on()) elsewhere_.resize(static_cast<std::size_t>(count));
+  if (setup.offload.on()) elsewhere_.resize(count);
 }
 
 std::vector<float> ParamScales::on_host(const GuardedBuffer& array) const {
-  std::vector<float> values(static_cast<std::size_t>(array.numel()));
+  std::vector<float> values(array.numel());
   space_.to_host(values.data(), array.data(), array.view().num_bytes());
   space_.wait();
   return values;

@@ -53,8 +53,7 @@ class ParamScales {
   /// The range of a tensor's blocks in an array over all blocks.
   template <class T>
   Span<T> of_tensor(Span<T> array, std::int64_t tensor) const {
-    return array.subspan(static_cast<std::size_t>(blocks_.first_block(tensor)),
-                         static_cast<std::size_t>(blocks_.grid(tensor).num_blocks()));
+    return array.subspan(blocks_.first_block(tensor), blocks_.grid(tensor).num_blocks());
   }
   std::int64_t slots() const { return slots_; }  ///< of the history of a block; 0 without
 

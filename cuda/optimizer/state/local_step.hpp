@@ -63,8 +63,7 @@ inline std::vector<RankShard> scaled_shards(const RankShard& shard) {
 /// The elements of a piece, in a buffer of the shard.
 template <class T = float>
 Span<T> part(const CountedBuffer& buffer, const Piece& piece) {
-  return buffer->as<T>().subspan(static_cast<std::size_t>(piece.local_begin),
-                                 static_cast<std::size_t>(piece.numel));
+  return buffer->as<T>().subspan(piece.local_begin, piece.numel);
 }
 
 /// For joining neighbours (PieceLoop::run_joined) where every element is treated equally.

@@ -25,7 +25,7 @@ std::int64_t ScaledStateBlocks::place(std::int64_t block) const {
   ZP_CHECK(range != ranges_.end() && range->begin <= block, ErrorCode::internal,
            "a rank has no scale of a block of state", "it has elements of that block",
            "report this as a defect");
-  return before_[static_cast<std::size_t>(range - ranges_.begin())] + block - range->begin;
+  return before_[range - ranges_.begin()] + block - range->begin;
 }
 
 RuleState::RuleState(const OptimizerHyper& hyper, const StateFormats& formats,

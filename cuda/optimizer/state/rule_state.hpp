@@ -68,7 +68,7 @@ class RuleState {
   /// scale_inv of a block of the undistributed numbering, of which the rank has elements; and all
   /// of them, with their views for observers.
   float& scale(std::size_t i, std::int64_t block) const {
-    return scales_[i]->as<float>()[static_cast<std::size_t>(blocks_.place(block))];
+    return scales_[i]->as<float>()[blocks_.place(block)];
   }
   const GuardedBuffer& scales(std::size_t i) const { return *scales_[i]; }
   const ScaledStateBlocks& blocks() const { return blocks_; }
@@ -81,8 +81,7 @@ class RuleState {
   /// fp32.
   Span<float> part(std::size_t i, const Piece& piece) const {
     if (!kept_[i] || format(i) != StateFormat::fp32) return {};
-    return buffers_[i]->as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
-                                            static_cast<std::size_t>(piece.numel));
+    return buffers_[i]->as<float>().subspan(piece.local_begin, piece.numel);
   }
 
   Span<float> part(BufferId id, const Piece& piece) const { return part(index_of(id), piece); }

@@ -183,11 +183,11 @@ void StateBlocks::pass_fragments(const Exec& exec, bool reads, const Wanted& wan
                                  const Chosen& of_codes, const Change& change,
                                  const Round& round) const {
   const auto wait_at = [&](const Piece& fragment) {  // one of those blocks
-    return waits_at_[static_cast<std::size_t>(&fragment - fragments_.blocks().data())];
+    return waits_at_[&fragment - fragments_.blocks().data()];
   };
   std::array<std::vector<float>, state_buffers.size()> waiting;
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-    if (has_scales_at(i)) waiting[i].resize(static_cast<std::size_t>(num_waiting_));
+    if (has_scales_at(i)) waiting[i].resize(num_waiting_);
   }
   fragments_.run(exec, [&](const Exec& serial, const Piece& fragment) {
     if (!wanted(fragment)) return;

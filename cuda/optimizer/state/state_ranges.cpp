@@ -13,8 +13,7 @@ namespace {
 
 /// Whether TP ranks have parts of the tensor, so that one that ends here may continue there.
 bool is_part(const OptimizerSetup& setup, std::int64_t tensor) {
-  return !setup.placement.empty() &&
-         !setup.placement[static_cast<std::size_t>(tensor)].tp_replicated;
+  return !setup.placement.empty() && !setup.placement[tensor].tp_replicated;
 }
 
 void sort_and_join(std::vector<std::int64_t>& blocks) {
@@ -45,12 +44,12 @@ std::vector<std::int64_t> blocks_cut_here(const OptimizerSetup& setup) {
 void add_blocks_of_others(Communicator& tp, std::vector<std::int64_t>& blocks) {
   const auto ranks = static_cast<std::size_t>(tp.world_size());
   std::vector<std::uint64_t> counts(ranks);
-  counts[static_cast<std::size_t>(tp.rank())] = blocks.size();
+  counts[tp.rank()] = blocks.size();
   tp.all_reduce(counts, IntegerReduce::max);
   std::vector<std::vector<std::int64_t>> of_ranks(ranks);
   std::vector<Span<std::byte>> receive(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    of_ranks[rank].resize(static_cast<std::size_t>(counts[rank]));
+    of_ranks[rank].resize(counts[rank]);
     receive[rank] = std::as_writable_bytes(Span<std::int64_t>(of_ranks[rank]));
   }
   tp.all_gather(std::as_bytes(Span<const std::int64_t>(blocks)), receive);
@@ -65,7 +64,7 @@ std::vector<Piece> state_ranges(const OptimizerSetup& setup, const std::vector<P
   if (setup.placement.empty()) return pieces;
   std::vector<Piece> runs;
   for (const Piece& piece : pieces) {
-    const TensorPlacement& place = setup.placement[static_cast<std::size_t>(piece.tensor)];
+    const TensorPlacement& place = setup.placement[piece.tensor];
     const bool gaps = place.row_numel != place.row_stride;
     for (std::int64_t begin = 0; begin < piece.numel; begin += runs.back().numel) {
       const std::int64_t in_row = (piece.tensor_begin + begin) % place.row_numel;
@@ -77,7 +76,7 @@ std::vector<Piece> state_ranges(const OptimizerSetup& setup, const std::vector<P
 
 std::int64_t undistributed_begin(const OptimizerSetup& setup, const Piece& run) {
   if (setup.placement.empty()) return run.global_begin;
-  return setup.placement[static_cast<std::size_t>(run.tensor)].global(run.tensor_begin);
+  return setup.placement[run.tensor].global(run.tensor_begin);
 }
 
 std::vector<FlatRange> state_blocks(const OptimizerSetup& setup, const std::vector<Piece>& runs) {
@@ -100,7 +99,7 @@ void cut_at_blocks(const OptimizerSetup& setup, const Piece& run, std::vector<Pi
                    std::vector<Piece>& fragments) {
   // The last block of a tensor ends with the tensor; a part does not contain the position of that
   // end.
-  const std::int64_t numel = setup.layout->tensors()[static_cast<std::size_t>(run.tensor)].numel;
+  const std::int64_t numel = setup.layout->tensors()[run.tensor].numel;
   const bool is_last = !is_part(setup, run.tensor) && run.tensor_begin + run.numel == numel;
   const host::StateBlockParts parts =
       host::state_block_parts(run, undistributed_begin(setup, run), is_last);

@@ -40,7 +40,7 @@ void TensorSteps::prepare(GradSource& leaves, int log2_loss_scale) {
   if (per_tensor()) find_gradients(setup_, leaves, has_grad_);
   const auto next = static_cast<std::int64_t>(applied_steps_) + 1;
   std::vector<OptimizerHyper> hypers;  // [groups]
-  hypers.reserve(static_cast<std::size_t>(setup_.groups.count()));
+  hypers.reserve(setup_.groups.count());
   for (int group = 0; group < setup_.groups.count(); ++group) {
     hypers.push_back(hyper_of(setup_.groups, setup_.hyper, group, next, setup_.micro_batches));
   }

@@ -48,7 +48,7 @@ class TensorSteps {
   }
   /// Applied updates of the piece's tensor, as used by the draw of a stochastic rounding.
   std::uint64_t applied(const Piece& piece) const {
-    return per_tensor() ? tensor_steps_[static_cast<std::size_t>(piece.tensor)] : applied_steps_;
+    return per_tensor() ? tensor_steps_[piece.tensor] : applied_steps_;
   }
 
   std::uint64_t applied_steps() const { return applied_steps_; }

@@ -47,15 +47,14 @@ TensorView DeviceGradSource::micro_batch_grad(std::int64_t micro_batch) {
 }
 
 void DeviceGradSource::forward(int unit, const TensorView&) {
-  const std::int64_t length =
-      length_of(pace_.forward_ns, units_[static_cast<std::size_t>(unit)].numel());
+  const std::int64_t length = length_of(pace_.forward_ns, units_[unit].numel());
   if (length == 0) return;
   device::enqueue_clock(begun_.data());
   device::enqueue_until(begun_.data(), length);
 }
 
 void DeviceGradSource::backward(int unit, const TensorView&, const TensorView& grad) {
-  fill(micro_batch_, units_[static_cast<std::size_t>(unit)].begin, grad);
+  fill(micro_batch_, units_[unit].begin, grad);
 }
 
 std::int64_t DeviceGradSource::length() const {

@@ -61,7 +61,7 @@ PlainZero::PlainZero(const PlainSetup& setup, const FullState& initial)
     };
     shards_.push_back(
         {range, {}, slice(initial.master), slice(initial.exp_avg), slice(initial.exp_avg_sq), {}});
-    shards_.back().param.resize(static_cast<std::size_t>(range.numel()));
+    shards_.back().param.resize(range.numel());
     cast_to_bf16({}, shards_.back().master, shards_.back().param);
   }
 }

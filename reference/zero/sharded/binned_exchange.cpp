@@ -78,8 +78,7 @@ std::vector<float> reduce_binned(const OptimizerSetup& setup, MicroBatchPass& pa
   const FlatRanges shard = setup.shards->shard(setup.comm->rank());
   const std::int64_t owned_numel = numel_of(shard);
   const auto same_from = [&](const Communicator* group) {
-    return std::vector<std::int64_t>(static_cast<std::size_t>(size_of(group)),
-                                     owned_numel * bytes_per_element);
+    return std::vector<std::int64_t>(size_of(group), owned_numel * bytes_per_element);
   };
 
   std::vector<Message> send;

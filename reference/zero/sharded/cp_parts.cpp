@@ -30,7 +30,7 @@ std::optional<std::vector<float>> whole_leaf(const OptimizerSetup& setup, const 
 
   std::vector<std::vector<float>> parts;
   for (int rank = first; rank < first + setup.cp; ++rank) {
-    Span<const std::byte> bytes = recv[static_cast<std::size_t>(rank)];
+    Span<const std::byte> bytes = recv[rank];
     parts.push_back(take_floats(bytes, unit.numel()));
   }
   std::vector<float> leaf = nan_buffer(unit.numel());

@@ -65,7 +65,7 @@ class OwnedUnit {
   /// One reduction. grad: [unit numel], nullptr if this rank has no micro-batch: it then sends
   /// nothing, because zeros would turn -0 into +0 (R11).
   void exchange_leaves(std::int64_t micro_step, const std::vector<float>* grad) {
-    std::vector<Message> send(static_cast<std::size_t>(setup_.comm->world_size()));
+    std::vector<Message> send(setup_.comm->world_size());
     if (grad != nullptr) {
       const RangedView whole{array_view(*grad), {unit_}};
       for (std::size_t owner = 0; owner < send.size(); ++owner) {
@@ -85,7 +85,7 @@ class OwnedUnit {
     for (int sender = 0; sender < setup_.comm->world_size(); ++sender) {
       const std::optional<std::int64_t> j = leaf_from(sender);
       if (!j) continue;
-      Span<const std::byte> bytes = recv[static_cast<std::size_t>(sender)];
+      Span<const std::byte> bytes = recv[sender];
       TreeStack& stack = stacks_[is_strided(setup_) ? 0 : static_cast<std::size_t>(sender)];
       stack.push({0, tree_leaf(setup_, data_rank(setup_, sender), *j)},
                  take_floats(bytes, numel_of(owned_)));
@@ -137,7 +137,7 @@ std::vector<float> reduce_at_boundary(const OptimizerSetup& setup, MicroBatchPas
 
   std::vector<TreeStack::Entry> nodes;
   for (int sender = 0; sender < world_size; ++sender) {
-    Span<const std::byte> rest = recv[static_cast<std::size_t>(sender)];
+    Span<const std::byte> rest = recv[sender];
     for (const TreeNode& node : nodes_from(sender))
       nodes.push_back({node, take_floats(rest, owned_numel)});
   }

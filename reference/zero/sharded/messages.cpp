@@ -55,15 +55,15 @@ void gather_from_owners(const OptimizerSetup& setup, const RangedView& shard,
   const std::vector<Message> recv =
       gather_all(*setup.comm, pack(shard, owned(setup.comm->rank())), recv_bytes);
   for (int owner = 0; owner < setup.comm->world_size(); ++owner) {
-    unpack(recv[static_cast<std::size_t>(owner)], owned(owner), into);
+    unpack(recv[owner], owned(owner), into);
   }
 }
 
 std::vector<float> take_floats(Span<const std::byte>& rest, std::int64_t numel) {
   std::vector<float> values;  // grows block by block, so that the block is in the cache
-  values.reserve(static_cast<std::size_t>(numel));
+  values.reserve(numel);
   for_each_block(numel, [&](std::int64_t begin, std::int64_t count) {
-    values.resize(static_cast<std::size_t>(begin + count));
+    values.resize(begin + count);
     const Span<std::byte> block = std::as_writable_bytes(part(Span<float>(values), begin, count));
     std::ranges::copy(rest.first(block.size()), block.begin());
     rest = rest.subspan(block.size());

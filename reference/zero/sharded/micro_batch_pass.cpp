@@ -38,7 +38,7 @@ std::vector<int> visit_counts(LayeredModel& model) {
     ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < counts.size(),
              ErrorCode::invalid_argument, "the model visits unit " + std::to_string(unit),
              "it has " + std::to_string(counts.size()) + " units", "number units from 0");
-    counts[static_cast<std::size_t>(unit)] += 1;
+    counts[unit] += 1;
   }
   for (std::size_t unit = 0; unit < counts.size(); ++unit) {
     ZP_CHECK(counts[unit] > 0, ErrorCode::invalid_argument,

@@ -47,7 +47,7 @@ std::optional<std::int64_t> micro_batch_at(const OptimizerSetup& setup, int data
                                            std::int64_t micro_step) {
   const std::vector<std::int64_t> own = micro_batches_of(setup, data_rank);
   if (micro_step >= static_cast<std::int64_t>(own.size())) return std::nullopt;
-  return own[static_cast<std::size_t>(micro_step)];
+  return own[micro_step];
 }
 
 std::int64_t divisor_of_step(const OptimizerSetup& setup, const GradSource& leaves) {

@@ -257,7 +257,7 @@ void ShardedOptimizer::compute_trust_ratios(const std::vector<Piece>& used) {
   for (const Piece& piece : used) {
     if (is_counted(piece))
       add_trust_norms(setup_.hyper, scalars_of(piece.tensor), piece, grad_, master_, state_,
-                      norms[static_cast<std::size_t>(piece.tensor)]);
+                      norms[piece.tensor]);
   }
   for (TrustNorms& of_tensor : norms) {
     grad_norm_normalise(of_tensor.weight);
@@ -273,16 +273,15 @@ void ShardedOptimizer::compute_trust_ratios(const std::vector<Piece>& used) {
 void ShardedOptimizer::update() {
   std::vector<Piece> used;
   std::ranges::copy_if(pieces_, std::back_inserter(used), [&](const Piece& piece) {
-    return !counts_.per_tensor || has_grad_[static_cast<std::size_t>(piece.tensor)];
+    return !counts_.per_tensor || has_grad_[piece.tensor];
   });
   const std::vector<Piece> used_runs = undistributed(setup_, used);
   stored_.read(used_runs, state_);
   if (bf16_master_) bf16_master_->widen_into(master_, pieces_);
   compute_trust_ratios(used);
   for (const Piece& piece : used)
-    update_piece(setup_.hyper, scalars_of(piece.tensor),
-                 trust_ratio_[static_cast<std::size_t>(piece.tensor)], piece, grad_, master_,
-                 state_);
+    update_piece(setup_.hyper, scalars_of(piece.tensor), trust_ratio_[piece.tensor], piece, grad_,
+                 master_, state_);
   stored_.store(used_runs, state_, [&](BlockAmax& amax) { join(amax); });
   counts_.count_step(has_grad_);
   if (bf16_master_) keep_master();
@@ -293,10 +292,9 @@ void ShardedOptimizer::join(BlockAmax& amax) const {
   all_reduce({setup_.comm, setup_.tp}, {&count, 1}, IntegerReduce::max);
   std::vector<std::uint64_t> words(
       count);  // of every block of the undistributed model, on all ranks
-  for (const auto& [block, largest] : amax) words[static_cast<std::size_t>(block)] = largest;
+  for (const auto& [block, largest] : amax) words[block] = largest;
   all_reduce({setup_.comm, setup_.tp}, words, IntegerReduce::max);
-  for (auto& [block, largest] : amax)
-    largest = static_cast<std::uint32_t>(words[static_cast<std::size_t>(block)]);
+  for (auto& [block, largest] : amax) largest = static_cast<std::uint32_t>(words[block]);
 }
 
 void ShardedOptimizer::keep_master() {
@@ -385,7 +383,7 @@ void ShardedOptimizer::load_with_scales(const FullState& state) {
 void ShardedOptimizer::cast_with_scales() {
   // A tensor without a gradient keeps codes and scales, because they belong together.
   const TakesPart used = [this](std::int64_t tensor) {
-    return !counts_.per_tensor || has_grad_[static_cast<std::size_t>(tensor)];
+    return !counts_.per_tensor || has_grad_[tensor];
   };
   scales_.move_histories(used);
   make_scales(scales_, used);

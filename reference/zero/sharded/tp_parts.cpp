@@ -22,15 +22,14 @@ void combine_tp_parts(const OptimizerSetup& setup, const FlatRange& unit,
   const std::int64_t numel = numel_of(replicated);
   const std::vector<Message> recv =
       gather_all(*setup.tp, pack(whole, replicated),
-                 std::vector<std::int64_t>(static_cast<std::size_t>(tp_size(setup)),
-                                           numel * num_bytes(DType::fp32)));
+                 std::vector<std::int64_t>(tp_size(setup), numel * num_bytes(DType::fp32)));
   std::vector<std::vector<float>> parts;
   for (const Message& message : recv) {
     Span<const std::byte> rest = message;
     parts.push_back(take_floats(rest, numel));
   }
   const std::vector<Span<const float>> views(parts.begin(), parts.end());
-  std::vector<float> sum(static_cast<std::size_t>(numel));
+  std::vector<float> sum(numel);
   grad_sum({}, views, sum);
   unpack(std::as_bytes(Span<const float>(sum)), replicated, whole);
 }

@@ -92,8 +92,8 @@ TEST_CASE(
       CHECK(whole.texts == std::vector<std::string>(3));
       CHECK(held_problem(first, 10, 2).empty());
       for (int culprit = 0; culprit < 3; ++culprit) {
-        REQUIRE(whole.calls[static_cast<std::size_t>(culprit)] >= 3);
-        for (int at = 0; at < whole.calls[static_cast<std::size_t>(culprit)]; ++at) {
+        REQUIRE(whole.calls[culprit] >= 3);
+        for (int at = 0; at < whole.calls[culprit]; ++at) {
           for (const Mishap mishap : {Mishap::no_space, Mishap::io_error, Mishap::written_short}) {
             CAPTURE(culprit);
             CAPTURE(at);

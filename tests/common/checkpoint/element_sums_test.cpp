@@ -47,7 +47,7 @@ Sums sums_of(const Held& held, DType param_dtype, int threads = 1) {
 /// From the definition: the numbers of all elements, from position and bits.
 std::vector<std::uint64_t> defined(BufferId id, DType dtype, std::int64_t bucket,
                                    std::int64_t num_buckets) {
-  std::vector<std::uint64_t> sums(static_cast<std::size_t>(num_buckets), 0);
+  std::vector<std::uint64_t> sums(num_buckets, 0);
   for (std::int64_t place = 0; place < held_layout().padded_numel(); ++place) {
     if (held_layout().tensor_at(place) < 0) continue;
     std::uint32_t bits = any_bits(id, place);
@@ -57,8 +57,7 @@ std::vector<std::uint64_t> defined(BufferId id, DType dtype, std::int64_t bucket
       bits &= 0xffffu;
       if ((bits & 0x7fffu) > (dtype == DType::bf16 ? 0x7f80u : 0x7c00u)) bits = 0x7fffu;
     }
-    sums[static_cast<std::size_t>(place / bucket)] +=
-        element_number(static_cast<std::uint64_t>(place), bits);
+    sums[place / bucket] += element_number(static_cast<std::uint64_t>(place), bits);
   }
   return sums;
 }
@@ -93,7 +92,7 @@ TEST_CASE("element sums: every bit of every buffer is in its own bucket's sum, a
                    slot.begin});
   }
   const std::vector<FlatRange> all = {{0, layout.padded_numel()}};
-  std::vector<float> values(static_cast<std::size_t>(layout.padded_numel()), 0.5F);
+  std::vector<float> values(layout.padded_numel(), 0.5F);
   std::vector<std::uint16_t> halves(values.size(), 0x3f00);
   ElementSums sums(layout, own, 3);  // shares that end inside of a tensor, and of a bucket
   REQUIRE(sums.num_buckets() >= 3);
@@ -128,9 +127,9 @@ TEST_CASE("element sums: every bit of every buffer is in its own bucket's sum, a
         *word ^= std::uint32_t{1} << bit;
       }
       for (int bit = 0; bit < 16; ++bit) {
-        halves[static_cast<std::size_t>(place)] ^= static_cast<std::uint16_t>(1u << bit);
+        halves[place] ^= static_cast<std::uint16_t>(1u << bit);
         check(BufferId::param_shard, place);
-        halves[static_cast<std::size_t>(place)] ^= static_cast<std::uint16_t>(1u << bit);
+        halves[place] ^= static_cast<std::uint16_t>(1u << bit);
       }
     }
   }
@@ -148,7 +147,7 @@ TEST_CASE("element sums: every bit of every buffer is in its own bucket's sum, a
   CHECK(take().at(BufferId::master) != plus.at(BufferId::master));
   values[7] = 0.5F;
   for (std::int64_t place = 0; place < layout.padded_numel(); ++place) {
-    if (layout.tensor_at(place) < 0) values[static_cast<std::size_t>(place)] = 17;
+    if (layout.tensor_at(place) < 0) values[place] = 17;
   }
   CHECK(take() == before);
 }

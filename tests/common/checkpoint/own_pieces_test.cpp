@@ -18,7 +18,7 @@ TEST_CASE(
   int ranks_without = 0;
   for (const Held& held : many_places()) {
     CAPTURE(to_string(held));
-    std::vector<int> writers(static_cast<std::size_t>(held_layout().padded_numel()), 0);
+    std::vector<int> writers(held_layout().padded_numel(), 0);
     std::int64_t misplaced = 0, elsewhere = 0, in_padding = 0;
     std::mutex lock;
     run_grid(held.grid, [&](const GridPlace& place) {
@@ -29,8 +29,7 @@ TEST_CASE(
       if (own.empty()) ++ranks_without;
       if (place.instance > 0 && !own.empty()) ++elsewhere;
       for (const OwnPiece& one : own) {
-        const TensorSlot& slot =
-            held_layout().tensors()[static_cast<std::size_t>(one.piece.tensor)];
+        const TensorSlot& slot = held_layout().tensors()[one.piece.tensor];
         const Span<const float> values = elements_of(one, buffer);
         for (std::int64_t e = 0; e < one.piece.numel; ++e) {
           const std::int64_t element = one.piece.element(e);
@@ -38,18 +37,16 @@ TEST_CASE(
             ++in_padding;
             continue;
           }
-          ++writers[static_cast<std::size_t>(slot.begin + element)];
-          if (values[static_cast<std::size_t>(e)] !=
-              held_value(BufferId::exp_avg, slot.begin + element))
-            ++misplaced;
+          ++writers[slot.begin + element];
+          if (values[e] != held_value(BufferId::exp_avg, slot.begin + element)) ++misplaced;
         }
       }
     });
     std::int64_t missing = 0, repeated = 0;
     for (std::int64_t place = 0; place < held_layout().padded_numel(); ++place) {
       const int expected = held_layout().tensor_at(place) < 0 ? 0 : 1;
-      if (writers[static_cast<std::size_t>(place)] < expected) ++missing;
-      if (writers[static_cast<std::size_t>(place)] > expected) ++repeated;
+      if (writers[place] < expected) ++missing;
+      if (writers[place] > expected) ++repeated;
     }
     CHECK(missing == 0);
     CHECK(repeated == 0);
@@ -95,16 +92,15 @@ TEST_CASE("own pieces: every scale of a block of state once, on its rank, also w
           const FlatRange range{begin, layout.padded_numel() * (rank + 1) / ranks};
           std::vector<bool> has(num_blocks, false);
           for (const Piece& piece : layout.pieces({range})) {
-            const TensorPlacement& place = model.placement[static_cast<std::size_t>(piece.tensor)];
+            const TensorPlacement& place = model.placement[piece.tensor];
             for (std::int64_t e = 0; e < piece.numel; ++e)
-              has[static_cast<std::size_t>(place.global(piece.tensor_begin + e) /
-                                           state_block_numel)] = true;
+              has[place.global(piece.tensor_begin + e) / state_block_numel] = true;
           }
           ExposedBuffer buffer{BufferId::exp_avg_scale, {}, {}};
           std::vector<std::int64_t>
               held;  // numbers of the rank's blocks, in the order of its scales
           for (std::int64_t block = 0; block < static_cast<std::int64_t>(num_blocks); ++block) {
-            if (!has[static_cast<std::size_t>(block)]) continue;
+            if (!has[block]) continue;
             held.push_back(block);
             if (!buffer.ranges.empty() && buffer.ranges.back().end == block) {
               ++buffer.ranges.back().end;
@@ -117,13 +113,12 @@ TEST_CASE("own pieces: every scale of a block of state once, on its rank, also w
           for (const OwnPiece& one : scales_of(own, whole, tp)) {
             REQUIRE(one.piece.numel > 0);
             pieces_of_wide += one.piece.tensor == 0 ? 1 : 0;
-            const std::int64_t first =
-                whole.tensors()[static_cast<std::size_t>(one.piece.tensor)].begin;
+            const std::int64_t first = whole.tensors()[one.piece.tensor].begin;
             const std::int64_t place = place_of(one, buffer);
             for (std::int64_t e = 0; e < one.piece.numel; ++e) {
               const std::int64_t block = first / state_block_numel + one.piece.element(e);
-              ++writers[static_cast<std::size_t>(block)];
-              CHECK(held.at(static_cast<std::size_t>(place + e)) == block);
+              ++writers[block];
+              CHECK(held.at(place + e) == block);
             }
           }
         }

@@ -28,11 +28,11 @@ std::int64_t wrong_elements(const CheckpointState& source, HeldState& here, int 
       // In parts that end inside of rows.
       for (std::int64_t begin = 0; begin < piece.numel; begin += 1021) {
         const Piece part = piece.part(begin, 1021);
-        std::vector<float> values(static_cast<std::size_t>(part.numel), -1.0F);
+        std::vector<float> values(part.numel, -1.0F);
         source.read(id, part.global_begin, values);
         for (std::int64_t i = 0; i < part.numel; ++i) {
           const float expected = held_value(id, here.undistributed(part, i), salt);
-          wrong += values[static_cast<std::size_t>(i)] == expected ? 0 : 1;
+          wrong += values[i] == expected ? 0 : 1;
         }
       }
     }
@@ -101,7 +101,7 @@ TEST_CASE(
   std::int64_t nans = 0, zeros = 0;
   for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
     const TensorSlot& slot = layout.tensors()[t];
-    std::vector<float> values(static_cast<std::size_t>(slot.numel));
+    std::vector<float> values(slot.numel);
     reader.read("exp_avg", static_cast<std::int64_t>(t), 0, values);
     for (std::int64_t e = 0; e < slot.numel; ++e) {
       std::uint32_t expected = bits(BufferId::exp_avg, slot.begin + e);
@@ -110,7 +110,7 @@ TEST_CASE(
         ++nans;
       }
       zeros += expected == 0x80000000u ? 1 : 0;
-      CHECK(std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(e)]) == expected);
+      CHECK(std::bit_cast<std::uint32_t>(values[e]) == expected);
     }
   }
   CHECK(nans > 1000);

@@ -43,10 +43,10 @@ inline std::string held_problem(const std::string& folder, std::int64_t step, in
     for (const BufferId id : saved_ids) {
       for (std::size_t t = 0; t < held_layout().tensors().size(); ++t) {
         const TensorSlot& slot = held_layout().tensors()[t];
-        std::vector<float> values(static_cast<std::size_t>(slot.numel), -1.0F);
+        std::vector<float> values(slot.numel, -1.0F);
         reader.read(std::string(name(id)), static_cast<std::int64_t>(t), 0, values);
         for (std::int64_t e = 0; e < slot.numel; ++e) {
-          if (values[static_cast<std::size_t>(e)] != held_value(id, slot.begin + e, salt))
+          if (values[e] != held_value(id, slot.begin + e, salt))
             return std::string(name(id)) + "." + slot.name + " differs at " + std::to_string(e);
         }
       }

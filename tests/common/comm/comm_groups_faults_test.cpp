@@ -141,11 +141,10 @@ TEST_CASE("groups: disagreements name ranks in both numberings and end the world
       "sends 8 bytes to rank 1 (rank 3 of the world), which expects 9 (");
   const Outcome sums = run_five([](Communicator& comm, Communicator& group) {
     const std::vector<float> send(8);
-    std::vector<std::int64_t> parts(static_cast<std::size_t>(group.world_size()), 0);
+    std::vector<std::int64_t> parts(group.world_size(), 0);
     parts[0] = comm.rank() == 3 ? 7 : 8;
     parts[1] = 8 - parts[0];
-    std::vector<float> recv(
-        static_cast<std::size_t>(parts[static_cast<std::size_t>(group.rank())]));
+    std::vector<float> recv(parts[group.rank()]);
     if (comm.rank() % 2 == 1) group.native_reduce_scatter(send, parts, recv);
     comm.barrier();
   });
@@ -181,7 +180,7 @@ TEST_CASE("groups: a rank whose work has ended is named in its groups") {
   ThreadWorld world(5);
   std::vector<std::unique_ptr<Communicator>> groups(5);
   const Outcome outcome = run(world, [&](Communicator& comm) {
-    auto& group = groups[static_cast<std::size_t>(comm.rank())];
+    auto& group = groups[comm.rank()];
     group = comm.split(comm.rank() % 2);
     while (comm.rank() % 2 == 1) group->barrier();
     if (comm.rank() == 2)

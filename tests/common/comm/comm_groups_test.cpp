@@ -59,12 +59,10 @@ TEST_CASE("groups: another thread uses the group while the rank uses the world")
 TEST_CASE("groups: usable for many runs, and after their parent communicator") {
   ThreadWorld world(4);
   std::vector<std::unique_ptr<Communicator>> groups(4);
-  run_ranks(world, [&](Communicator& comm) {
-    groups[static_cast<std::size_t>(comm.rank())] = comm.split(comm.rank() / 2);
-  });
+  run_ranks(world, [&](Communicator& comm) { groups[comm.rank()] = comm.split(comm.rank() / 2); });
   for (std::int64_t round = 0; round < 10; ++round) {
     run_ranks(world, [&](Communicator& comm) {
-      CHECK(all_collectives_are_right(*groups[static_cast<std::size_t>(comm.rank())], round));
+      CHECK(all_collectives_are_right(*groups[comm.rank()], round));
     });
   }
 }
@@ -120,7 +118,7 @@ TEST_CASE("sums of floats: threads add from rank 0 upwards") {
   const std::array<float, 4> of_rank = {3.0F, 1e8F, 1.0F, -1e8F};
   ThreadWorld world(4);
   run_ranks(world, [&](Communicator& comm) {
-    const std::vector<float> send(4, of_rank[static_cast<std::size_t>(comm.rank())]);
+    const std::vector<float> send(4, of_rank[comm.rank()]);
     float got = -1;
     comm.native_reduce_scatter(send, std::vector<std::int64_t>(4, 1), Span<float>(&got, 1));
     CHECK(got == ((3.0F + 1e8F) + 1.0F) - 1e8F);

@@ -79,13 +79,10 @@ TEST_CASE("nightly: many ranks: 1024 threads exchange small blocks") {
       if (sends(peer, self)) recv[i] = std::as_writable_bytes(in.subspan(i, 1));
     }
     for (int round = 0; round < num_rounds; ++round) {
-      for (int peer = 0; peer < num_ranks; ++peer)
-        data.out[static_cast<std::size_t>(peer)] = value(round, self, peer);
+      for (int peer = 0; peer < num_ranks; ++peer) data.out[peer] = value(round, self, peer);
       comm.all_to_all(send, recv);
       for (int peer = 0; peer < num_ranks; ++peer) {
-        if (sends(peer, self) &&
-            data.in[static_cast<std::size_t>(peer)] != value(round, peer, self))
-          ++wrong;
+        if (sends(peer, self) && data.in[peer] != value(round, peer, self)) ++wrong;
       }
     }
     const auto group = comm.split(self / 32);

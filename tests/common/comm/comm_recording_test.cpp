@@ -92,7 +92,7 @@ TEST_CASE("recording: reductions, broadcasts and sums, by hand") {
     CHECK(comm.traffic().of(Collective::barrier) == TrafficEntry{1, 0, 0, 0, 0});
     const std::vector<std::int64_t> counts = {0, 3, 4};
     const std::vector<float> send(7, 1.0F);
-    std::vector<float> sum(static_cast<std::size_t>(counts[static_cast<std::size_t>(comm.rank())]));
+    std::vector<float> sum(counts[comm.rank()]);
     comm.native_reduce_scatter(send, counts, sum);
     CHECK(comm.traffic().of(Collective::reduce_scatter) ==
           (comm.rank() == 0   ? TrafficEntry{1, 2, 0, 28, 0}

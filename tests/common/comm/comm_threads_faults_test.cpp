@@ -132,8 +132,7 @@ TEST_CASE(
       const int odd = static_cast<int>((one + others) % 3);
       const Outcome outcome = run(world, [&](Communicator& comm) {
         comm.barrier();
-        calls[comm.rank() == odd ? one : others].call(
-            comm, intact[static_cast<std::size_t>(comm.rank())]);
+        calls[comm.rank() == odd ? one : others].call(comm, intact[comm.rank()]);
       });
       check_same_error(outcome, ErrorCode::comm, "the ranks ");
       CHECK(intact == std::array<bool, 3>{true, true, true});

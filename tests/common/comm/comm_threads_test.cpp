@@ -70,8 +70,7 @@ TEST_CASE("threads: a send buffer may be reused as soon as the call returns") {
       comm.all_gather(mine, writable(recv));
       std::fill(mine.begin(), mine.end(), std::byte{0xee});
       for (int rank = 0; rank < 4; ++rank) {
-        CHECK(recv[static_cast<std::size_t>(rank)] ==
-              Bytes(mine.size(), static_cast<std::byte>(4 * round + rank)));
+        CHECK(recv[rank] == Bytes(mine.size(), static_cast<std::byte>(4 * round + rank)));
       }
     }
   });
@@ -83,8 +82,7 @@ TEST_CASE("threads: a world and its communicators are usable for many runs") {
   for (int rank = 0; rank < 3; ++rank) kept.push_back(world.communicator(rank));
   for (int run_number = 0; run_number < 20; ++run_number) {
     run_ranks(world, [&](Communicator& comm) {
-      Communicator& mine =
-          run_number % 2 == 0 ? comm : *kept[static_cast<std::size_t>(comm.rank())];
+      Communicator& mine = run_number % 2 == 0 ? comm : *kept[comm.rank()];
       CHECK(all_reduce_is_right(mine, run_number, IntegerReduce::sum));
     });
   }

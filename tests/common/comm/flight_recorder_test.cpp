@@ -101,7 +101,7 @@ TEST_CASE(
     run_ranks(second, [&](Communicator& self) {
       const int rank = self.rank();
       const auto other = first.communicator(rank);
-      recorders->ranks[static_cast<std::size_t>(rank)].set_place("step " + std::to_string(rank));
+      recorders->ranks[rank].set_place("step " + std::to_string(rank));
       std::uint64_t sum = 1;
       for (int i = 0; i < 70; ++i) other->all_reduce({&sum, 1}, IntegerReduce::max);
       self.split(rank % 2)->barrier();
@@ -114,7 +114,7 @@ TEST_CASE(
   CHECK(error.find("rank 2 did not arrive at barrier") != std::string::npos);
   for (int rank = 0; rank < ranks; ++rank) {
     CAPTURE(rank);
-    const Flight flight = recorders->ranks[static_cast<std::size_t>(rank)].read();
+    const Flight flight = recorders->ranks[rank].read();
     CHECK(flight.place == "step " + std::to_string(rank));
     REQUIRE(flight.entries.size() == FlightRecorder::num_kept);
     const FlightEntry& oldest = flight.entries.front();

@@ -82,7 +82,7 @@ inline int check_failure(Communicator& comm, const Failure& failure, ErrorCode c
   const Failure later = failure_of([&] { comm.barrier(); });
   checks.check(later.text == failure.text && later.code == code, "later error: " + later.text);
   const auto fresh = make_mpi_communicator();
-  std::vector<Bytes> texts(static_cast<std::size_t>(comm.world_size()), Bytes(failure.text.size()));
+  std::vector<Bytes> texts(comm.world_size(), Bytes(failure.text.size()));
   fresh->all_gather(std::as_bytes(Span<const char>(failure.text)), writable(texts));
   for (const Bytes& text : texts) checks.check(text == texts[0], "the text differs between ranks");
   return checks.agree(*fresh);

@@ -33,9 +33,9 @@ int run_collectives(int rank) {
       blocks.push_back(block(99, peer, 0, 20'000));
     const std::vector<Bytes> expected = blocks;
     for (int peer = 0; peer < comm->world_size(); ++peer) {
-      if (peer != rank) blocks[static_cast<std::size_t>(peer)].assign(20'000, std::byte{0});
+      if (peer != rank) blocks[peer].assign(20'000, std::byte{0});
     }
-    comm->all_gather(blocks[static_cast<std::size_t>(rank)], writable(blocks));
+    comm->all_gather(blocks[rank], writable(blocks));
     checks.check(blocks == expected,
                  "long all_gather, pieces " + std::to_string(max_message_bytes));
   }

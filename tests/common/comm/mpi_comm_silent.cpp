@@ -33,10 +33,9 @@ int run_signal(int rank, int signal, bool busy) {
       kill(getpid(), signal);
     });
   }
-  std::vector<Bytes> blocks(static_cast<std::size_t>(comm->world_size()),
-                            Bytes(busy ? 3'000'000 : 0));
+  std::vector<Bytes> blocks(comm->world_size(), Bytes(busy ? 3'000'000 : 0));
   const Failure failure = failure_of([&] {
-    do comm->all_gather(blocks[static_cast<std::size_t>(rank)], writable(blocks));
+    do comm->all_gather(blocks[rank], writable(blocks));
     while (busy);
   });
   if (signaller.joinable()) signaller.join();
@@ -50,13 +49,13 @@ int run_signal(int rank, int signal, bool busy) {
 
 int run_cut(int rank) {
   const auto comm = make_mpi_communicator(std::chrono::milliseconds(3000));
-  std::vector<Bytes> blocks(static_cast<std::size_t>(comm->world_size()), Bytes(100'000));
+  std::vector<Bytes> blocks(comm->world_size(), Bytes(100'000));
   auto begin = std::chrono::steady_clock::now();
   const Failure failure = failure_of([&] {
     for (int round = 0;; ++round) {
       if (round == 10 && rank == 0) std::printf("cut it now\n"), std::fflush(stdout);
       begin = std::chrono::steady_clock::now();
-      comm->all_gather(blocks[static_cast<std::size_t>(rank)], writable(blocks));
+      comm->all_gather(blocks[rank], writable(blocks));
     }
   });
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;

@@ -96,8 +96,7 @@ int run_group_signal(int rank, int signal, bool native) {
   if (native) {
     comms.enter();
     // Long enough that nearly all time is spent inside MPI.
-    const std::vector<std::int64_t> counts(static_cast<std::size_t>(comms.group->world_size()),
-                                           4'000'000);
+    const std::vector<std::int64_t> counts(comms.group->world_size(), 4'000'000);
     const std::vector<float> send(counts.size() * 4'000'000);
     std::vector<float> sum(4'000'000);
     std::thread([rank, signal] {

@@ -27,9 +27,8 @@ struct Outcome {
 inline Outcome run(zeroproof::ThreadWorld& world,
                    const std::function<void(zeroproof::Communicator&)>& work) {
   Outcome outcome;
-  outcome.texts.resize(static_cast<std::size_t>(world.world_size()));
-  outcome.codes.resize(static_cast<std::size_t>(world.world_size()),
-                       zeroproof::ErrorCode::internal);
+  outcome.texts.resize(world.world_size());
+  outcome.codes.resize(world.world_size(), zeroproof::ErrorCode::internal);
   const auto begin = std::chrono::steady_clock::now();
   try {
     zeroproof::run_ranks(world, [&](zeroproof::Communicator& comm) {

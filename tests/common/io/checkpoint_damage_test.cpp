@@ -32,15 +32,14 @@ void save_one_tensor(const std::string& path, std::int64_t count) {
   manifest.step = 10;
   manifest.tensors = {{"w", {count}, 0}};
   const CheckpointPiece piece{"master", 0, 0, 0, count, count, count, 0};
-  const std::vector<float> values(static_cast<std::size_t>(count), 1.5F);
+  const std::vector<float> values(count, 1.5F);
   const CheckpointRoot root = CheckpointRoot::lock(path);
   UnfinishedCheckpoint checkpoint = root.begin(manifest.step);
   manifest.pieces = {piece};
   manifest.files.push_back(
       write_rank_file(system_disk(), checkpoint, rank_file_name(0), manifest, {piece},
                       [&](const CheckpointPiece&, std::int64_t first, std::int64_t length) {
-                        return Span<const float>(values).subspan(static_cast<std::size_t>(first),
-                                                                 static_cast<std::size_t>(length));
+                        return Span<const float>(values).subspan(first, length);
                       }));
   commit_checkpoint(system_disk(), root, checkpoint, manifest);
 }

@@ -209,8 +209,7 @@ void save_large(Disk& disk, const std::string& path, std::int64_t step) {
   manifest.files.push_back(
       write_rank_file(disk, checkpoint, rank_file_name(0), manifest, {piece},
                       [&](const CheckpointPiece&, std::int64_t first, std::int64_t count) {
-                        return Span<const float>(values).subspan(static_cast<std::size_t>(first),
-                                                                 static_cast<std::size_t>(count));
+                        return Span<const float>(values).subspan(first, count);
                       }));
   commit_checkpoint(disk, root, checkpoint, manifest);
 }
@@ -220,10 +219,10 @@ std::int64_t newest_large(const std::string& path, std::string& problem) {
   std::int64_t newest = -1;
   try {
     for (const std::int64_t step : CheckpointRoot(path).steps()) {
-      std::vector<float> values(static_cast<std::size_t>(large_numel));
+      std::vector<float> values(large_numel);
       CheckpointReader(CheckpointRoot(path), step).read("master", 0, 0, values);
       for (std::int64_t e = 0; e < large_numel; ++e) {
-        if (values[static_cast<std::size_t>(e)] != large_value(step, e)) problem = "another value";
+        if (values[e] != large_value(step, e)) problem = "another value";
       }
       newest = step;
     }

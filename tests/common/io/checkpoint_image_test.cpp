@@ -89,8 +89,7 @@ class Folder {
   FileRecord written(const Rank& rank) const {
     const auto values = [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
       const auto index = static_cast<std::size_t>(&piece - rank.pieces.data());
-      return rank.values[index].subspan(static_cast<std::size_t>(first),
-                                        static_cast<std::size_t>(count));
+      return rank.values[index].subspan(first, count);
     };
     return write_rank_file(system_disk(), checkpoint_, rank_file_name(0), rank.manifest,
                            rank.pieces, values);

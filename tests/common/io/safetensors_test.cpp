@@ -18,7 +18,7 @@ using namespace zeroproof::tests;
 namespace {
 
 std::vector<std::byte> pattern(std::int64_t count, unsigned seed) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(count));
+  std::vector<std::byte> bytes(count);
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(i * 37 + i / 251 + seed);
   return bytes;
@@ -29,7 +29,7 @@ std::int64_t bytes_of(const SafeTensorSpec& spec) {
 }
 
 std::vector<std::byte> read_all(const SafetensorsReader& reader, const SafeTensor& tensor) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.num_bytes()));
+  std::vector<std::byte> bytes(tensor.num_bytes());
   reader.read(tensor, 0, bytes);
   return bytes;
 }

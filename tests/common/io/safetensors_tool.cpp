@@ -20,7 +20,7 @@ namespace {
 using namespace zeroproof;
 
 std::vector<std::byte> read_all(const SafetensorsReader& reader, const SafeTensor& tensor) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.num_bytes()));
+  std::vector<std::byte> bytes(tensor.num_bytes());
   reader.read(tensor, 0, bytes);
   return bytes;
 }
@@ -66,7 +66,7 @@ void write(const std::string& path) {
                            {{"format", "np"}, {"quote \"and\" \\", "line\nbreak \xC3\xA9"}});
   for (const SafeTensorSpec& spec : specs) {
     const std::int64_t count = *safetensors_numel(spec.shape) * num_bytes(spec.dtype);
-    std::vector<std::byte> bytes(static_cast<std::size_t>(count));
+    std::vector<std::byte> bytes(count);
     for (std::size_t i = 0; i < bytes.size(); ++i)
       bytes[i] = static_cast<std::byte>(37 * i + spec.name.size());
     writer.write(spec.name, bytes);

@@ -94,7 +94,7 @@ inline std::string small_problem(const std::string& path, std::int64_t step) {
       return "another manifest";
     for (const std::string state : {"master", "exp_avg"}) {
       for (std::size_t t = 0; t < manifest.tensors.size(); ++t) {
-        std::vector<float> values(static_cast<std::size_t>(numel(manifest.tensors[t])), -1.0F);
+        std::vector<float> values(numel(manifest.tensors[t]), -1.0F);
         reader.read(state, static_cast<std::int64_t>(t), 0, values);
         for (std::size_t e = 0; e < values.size(); ++e) {
           if (values[e] !=

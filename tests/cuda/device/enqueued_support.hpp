@@ -122,8 +122,7 @@ class HostGrads : public GradSource {
   virtual void fill(float factor) {
     for (std::int64_t i = 0; i < leaf_.numel(); ++i) {
       const auto value = static_cast<float>((i * 7) % 61 - 30) * 0x1p-4F * factor;
-      leaf_.as<bf16>()[static_cast<std::size_t>(i)].bits =
-          static_cast<std::uint16_t>(bits(value) >> 16);
+      leaf_.as<bf16>()[i].bits = static_cast<std::uint16_t>(bits(value) >> 16);
     }
   }
   TensorView micro_batch_grad(std::int64_t) override { return leaf_.view(); }

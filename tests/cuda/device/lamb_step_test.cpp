@@ -40,7 +40,7 @@ World lamb_world(const Grid& grid) {
 /// Values of one tensor of one rank.
 template <class T = float>
 std::vector<T> values(const StepTruth& truth, BufferId id, std::int64_t begin, std::int64_t numel) {
-  std::vector<T> of_tensor(static_cast<std::size_t>(numel));
+  std::vector<T> of_tensor(numel);
   if (numel > 0) {
     std::memcpy(of_tensor.data(), static_cast<const T*>(truth.at(id).data) + begin,
                 of_tensor.size() * sizeof(T));

@@ -74,8 +74,7 @@ inline void check_dropout_cut(const DropoutImplementations& implementations, con
     DropoutDraw from = draw;
     from.first_index += static_cast<std::uint64_t>(begin);
     from.step += 1ULL << 32;  // the low word counts
-    implementations.bias_dropout_backward(
-        exec, from, 0.3, dy.span().subspan(static_cast<std::size_t>(begin)), part.span());
+    implementations.bias_dropout_backward(exec, from, 0.3, dy.span().subspan(begin), part.span());
     part.check([&](std::int64_t i) { return whole[begin + i]; });
   }
 }

@@ -43,8 +43,7 @@ inline EntropyResult cross_entropy_of(const CrossEntropyImplementations& impleme
     parts.push_back({size, k * 8 / ranks, 8 / ranks});
     for (std::size_t r = 0; r < rows; ++r) {
       const auto row = logits.begin() + static_cast<std::int64_t>(r) * size;
-      own[static_cast<std::size_t>(k)].insert(own[static_cast<std::size_t>(k)].end(),
-                                              row + parts.back().begin(), row + parts.back().end());
+      own[k].insert(own[k].end(), row + parts.back().begin(), row + parts.back().end());
     }
   }
   std::vector<std::uint32_t> words(rows);
@@ -68,8 +67,7 @@ inline EntropyResult cross_entropy_of(const CrossEntropyImplementations& impleme
     const std::int64_t width = parts[k].end() - parts[k].begin();
     for (std::size_t i = 0; i < grads.size(); ++i) {
       const auto at = static_cast<std::int64_t>(i);
-      all.d_logits[static_cast<std::size_t>(at / width * size + parts[k].begin() + at % width)] =
-          grads[i];
+      all.d_logits[at / width * size + parts[k].begin() + at % width] = grads[i];
     }
   }
   return all;
@@ -132,8 +130,7 @@ inline void check_cross_entropy_size(const CrossEntropyImplementations& implemen
   const auto d_loss = filled(rows, 0, 2, false);
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::uint32_t bits = device_test::hash(static_cast<std::uint64_t>(r), 3);
-    if (r % 4 == 3)
-      logits.span()[static_cast<std::size_t>(r * size + bits % size)] = rare[bits / 16 % 5];
+    if (r % 4 == 3) logits.span()[r * size + bits % size] = rare[bits / 16 % 5];
     targets.push_back(static_cast<std::int32_t>(bits / 7 % static_cast<std::uint32_t>(size + 2)) -
                       1);
   }
@@ -150,9 +147,7 @@ inline void check_cross_entropy_size(const CrossEntropyImplementations& implemen
   std::copy(one.total.begin(), one.total.end(), total.span().begin());
   std::copy(one.log_total.begin(), one.log_total.end(), log_total.span().begin());
   std::copy(one.d_logits.begin(), one.d_logits.end(), grads.span().begin());
-  const auto target = [&](std::int64_t r) {
-    return std::int64_t{targets[static_cast<std::size_t>(r)]};
-  };
+  const auto target = [&](std::int64_t r) { return std::int64_t{targets[r]}; };
   const auto counts = [&](std::int64_t r) { return target(r) >= 0 && target(r) < size; };
   std::vector<float> most;
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -163,14 +158,11 @@ inline void check_cross_entropy_size(const CrossEntropyImplementations& implemen
     }
     most.push_back(m);
   }
-  const auto d = [&](std::int64_t i) {
-    return logits[i] - most[static_cast<std::size_t>(i / size)];
-  };
+  const auto d = [&](std::int64_t i) { return logits[i] - most[i / size]; };
   total.check([&](std::int64_t r) {
     return sum_in_blocks(size, [&](std::int64_t j) { return rounded_exp(d(r * size + j)); });
   });
-  log_total.check(
-      [&](std::int64_t r) { return most[static_cast<std::size_t>(r)] + rounded_log(total[r]); });
+  log_total.check([&](std::int64_t r) { return most[r] + rounded_log(total[r]); });
   loss.check([&](std::int64_t r) {
     if (!counts(r)) return zero;
     const float l = rounded_log(total[r]);

@@ -97,9 +97,7 @@ inline void check_rms_shape(const NormImplementations& implementations, const Ex
         sum_in_blocks(s.n, [&](std::int64_t j) { return g(r * s.n + j) * u(r * s.n + j); }) /
         width);
   }
-  dx.check([&](std::int64_t i) {
-    return (g(i) - u(i) * k[static_cast<std::size_t>(i / s.n)]) / deviation[i / s.n];
-  });
+  dx.check([&](std::int64_t i) { return (g(i) - u(i) * k[i / s.n]) / deviation[i / s.n]; });
   d_gain.check([&](std::int64_t j) {
     return sum_in_blocks(s.rows, [&](std::int64_t r) { return dy[r * s.n + j] * u(r * s.n + j); });
   });

@@ -94,15 +94,14 @@ inline SoftmaxRow softmax_row(std::int64_t n, std::int64_t seen,
     if (std::isnan(value(j)) || value(j) > m) m = value(j);
     if (std::isnan(m)) break;
   }
-  SoftmaxRow row{std::vector<float>(static_cast<std::size_t>(n)), 0.0F, 0.0F};
-  for (std::int64_t j = 0; j < seen; ++j)
-    row.y[static_cast<std::size_t>(j)] = rounded_exp(value(j) - m);
-  row.s = sum_in_blocks(n, [&](std::int64_t j) { return row.y[static_cast<std::size_t>(j)]; });
+  SoftmaxRow row{std::vector<float>(n), 0.0F, 0.0F};
+  for (std::int64_t j = 0; j < seen; ++j) row.y[j] = rounded_exp(value(j) - m);
+  row.s = sum_in_blocks(n, [&](std::int64_t j) { return row.y[j]; });
   if (sink != nullptr) {
     row.k = rounded_exp(*sink - m);
     row.s = row.s + row.k;
   }
-  for (std::int64_t j = 0; j < seen; ++j) row.y[static_cast<std::size_t>(j)] /= row.s;
+  for (std::int64_t j = 0; j < seen; ++j) row.y[j] /= row.s;
   return row;
 }
 
@@ -113,7 +112,7 @@ inline Place<float> scores(std::int64_t rows, std::int64_t n, int offset, std::u
   const float rare[] = {HUGE_VALF, -HUGE_VALF, std::nanf(""), 0x1p127F, -0.0F, 1e-42F};
   for (std::int64_t r = 5; r < rows; r += 4) {
     const std::uint32_t bits = device_test::hash(static_cast<std::uint64_t>(r), stream);
-    x.span()[static_cast<std::size_t>(r * n + bits % n)] = rare[bits / 64 % 6];
+    x.span()[r * n + bits % n] = rare[bits / 64 % 6];
   }
   return x;
 }
@@ -140,12 +139,10 @@ inline void check_causal_shape(const SoftmaxImplementations& implementations, co
     sums.push_back(sum_in_blocks(
         n, [&](std::int64_t j) { return j <= r % n ? dy[r * n + j] * y[r * n + j] : 0.0F; }));
   }
-  y.check([&](std::int64_t i) {
-    return expected[static_cast<std::size_t>(i / n)].y[static_cast<std::size_t>(i % n)];
-  });
+  y.check([&](std::int64_t i) { return expected[i / n].y[i % n]; });
   dx.check([&](std::int64_t i) {
     if (i % n > i / n % n) return 0.0F;
-    return backward_value(scale, dy[i], y[i], sums[static_cast<std::size_t>(i / n)]);
+    return backward_value(scale, dy[i], y[i], sums[i / n]);
   });
 }
 
@@ -157,8 +154,7 @@ inline void check_masked_shape(const SoftmaxImplementations& implementations, co
   for (std::int64_t i = 0; i < s.rows * s.n; ++i) {
     const std::uint32_t bits = device_test::hash(static_cast<std::uint64_t>(i), 5);
     const bool masked = i / s.n % 7 == 3 || bits % 3 == 0;
-    mask.span()[static_cast<std::size_t>(i)] =
-        static_cast<std::uint8_t>(masked ? bits / 3 % 255 + 1 : 0);
+    mask.span()[i] = static_cast<std::uint8_t>(masked ? bits / 3 % 255 + 1 : 0);
   }
   Place<float> y(s.rows * s.n, offset), dx(s.rows * s.n, 3 - offset);
   implementations.masked(exec, s.n, scale, x.span(), mask.span(), y.span());
@@ -176,12 +172,10 @@ inline void check_masked_shape(const SoftmaxImplementations& implementations, co
     sums.push_back(
         sum_in_blocks(s.n, [&](std::int64_t j) { return dy[r * s.n + j] * y[r * s.n + j]; }));
   }
-  y.check([&](std::int64_t i) {
-    return expected[static_cast<std::size_t>(i / s.n)].y[static_cast<std::size_t>(i % s.n)];
-  });
+  y.check([&](std::int64_t i) { return expected[i / s.n].y[i % s.n]; });
   dx.check([&](std::int64_t i) {
     if (mask[i] != 0) return 0.0F;
-    return backward_value(scale, dy[i], y[i], sums[static_cast<std::size_t>(i / s.n)]);
+    return backward_value(scale, dy[i], y[i], sums[i / s.n]);
   });
 }
 
@@ -206,20 +200,16 @@ inline void check_sink_shape(const SoftmaxImplementations& implementations, cons
     expected.push_back(softmax_row(n, n, value, &own));
     sums.push_back(sum_in_blocks(n, [&](std::int64_t j) { return dy[r * n + j] * y[r * n + j]; }));
   }
-  y.check([&](std::int64_t i) {
-    return expected[static_cast<std::size_t>(i / n)].y[static_cast<std::size_t>(i % n)];
-  });
+  y.check([&](std::int64_t i) { return expected[i / n].y[i % n]; });
   share.check([&](std::int64_t r) {
-    const SoftmaxRow& row = expected[static_cast<std::size_t>(r)];
+    const SoftmaxRow& row = expected[r];
     return row.k / row.s;
   });
-  dx.check([&](std::int64_t i) {
-    return backward_value(scale, dy[i], y[i], sums[static_cast<std::size_t>(i / n)]);
-  });
+  dx.check([&](std::int64_t i) { return backward_value(scale, dy[i], y[i], sums[i / n]); });
   d_sink.check([&](std::int64_t h) {
     return sum_in_blocks(batches * positions, [&](std::int64_t i) {
       const std::int64_t r = (i / positions * heads + h) * positions + i % positions;
-      return -(share[r] * sums[static_cast<std::size_t>(r)]);
+      return -(share[r] * sums[r]);
     });
   });
 }

@@ -139,8 +139,7 @@ TEST_CASE("offloaded formats: codes and scales are offloaded, and nothing is sto
     return use;
   };
   const auto kept = [](const MemoryUse& use) {
-    return use.now[static_cast<std::size_t>(MemoryClass::master)] +
-           use.now[static_cast<std::size_t>(MemoryClass::state)];
+    return use.now[MemoryClass::master] + use.now[MemoryClass::state];
   };
   // The master, a code of one byte and one of two, and two scales for 128 elements.
   const std::int64_t padded = odd_layout().padded_numel();

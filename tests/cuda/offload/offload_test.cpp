@@ -151,9 +151,7 @@ TEST_CASE("offload: memory moves out of the rank's buffers, and is counted in it
     });
     return use;
   };
-  const auto bytes = [](const MemoryUse& use, MemoryClass kind) {
-    return use.now[static_cast<std::size_t>(kind)];
-  };
+  const auto bytes = [](const MemoryUse& use, MemoryClass kind) { return use.now[kind]; };
   const std::int64_t all = odd_layout().padded_numel() * 4;
   const MemoryUse none = use_of({});
   CHECK(bytes(none, MemoryClass::master) == all);

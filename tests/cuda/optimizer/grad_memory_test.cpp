@@ -196,8 +196,7 @@ TEST_CASE("M = 1: the gradient is read in place until the update, and not after"
         CHECK(fused.master() == phases.master());
         CHECK(shown.master() == phases.master());
         CHECK(cut.master() != phases.master());
-        CHECK(fused.optimizer->memory().now[static_cast<std::size_t>(MemoryClass::grad_nodes)] ==
-              0);
+        CHECK(fused.optimizer->memory().now[MemoryClass::grad_nodes] == 0);
       }
     }
   }

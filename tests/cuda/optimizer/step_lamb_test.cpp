@@ -268,7 +268,7 @@ TEST_CASE("lamb step: bf16 state is decoded before u is made") {
   before.keep(BufferId::master, half[0].at(BufferId::master));
   for (const BufferId id : {BufferId::exp_avg, BufferId::exp_avg_sq}) {
     const TensorView codes = half[0].at(id);
-    std::vector<float> values(static_cast<std::size_t>(codes.numel));
+    std::vector<float> values(codes.numel);
     cuda::host::widen_bf16({}, {static_cast<const bf16*>(codes.data), values.size()}, values);
     before.keep(id, {values.data(), DType::fp32, codes.numel});
   }

@@ -7,9 +7,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-std::int64_t of(const BytesByClass& bytes, MemoryClass kind) {
-  return bytes[static_cast<std::size_t>(kind)];
-}
+std::int64_t of(const BytesByClass& bytes, MemoryClass kind) { return bytes[kind]; }
 
 /// Memory of every rank after two steps.
 std::vector<MemoryUse> memory_of(const OptimizerSetup& setup, int ranks,

@@ -98,8 +98,7 @@ TEST_CASE(
           }
           comm.barrier();
           MemoryUse after = ledger.use();
-          after.now[static_cast<std::size_t>(MemoryClass::comm_buffer)] =
-              0;  // kept for the next gather
+          after.now[MemoryClass::comm_buffer] = 0;  // kept for the next gather
           if (after.now != resting.now) problem = "memory was not freed";
         });
         for (const std::string& problem : problems) CHECK(problem == "");

@@ -180,7 +180,7 @@ TEST_CASE(
     run_grid(world.grid, [&](const GridPlace& place) {
       WorldRank rank(world, place);
       rank.load();
-      numel[static_cast<std::size_t>(place.number)] = rank.optimizer->leaf_buffer().numel;
+      numel[place.number] = rank.optimizer->leaf_buffer().numel;
     });
     return numel;
   };
@@ -291,11 +291,9 @@ TEST_CASE("windows: one copy of the parameters is one buffer") {
     rank.load();
     const ExposedBuffer full = rank.optimizer->exposed(Phase::gather).front();
     require(full.shared, "other ranks write it too");
-    places[static_cast<std::size_t>(place.number)] = full.view.data;
+    places[place.number] = full.view.data;
     const MemoryUse use = rank.optimizer->memory();
-    held[static_cast<std::size_t>(place.number)] =
-        use.now[static_cast<std::size_t>(MemoryClass::param_full)] +
-        use.now[static_cast<std::size_t>(MemoryClass::param_shard)];
+    held[place.number] = use.now[MemoryClass::param_full] + use.now[MemoryClass::param_shard];
     rank.setup.comm->barrier();
   });
   CHECK(places[1] == places[0]);

@@ -111,7 +111,7 @@ PositionOperation decided_by_one(const std::string& name, float element, std::ui
   return {name, false, {in_out}, [=](const Call& c) {
             for (const std::int64_t at : {std::int64_t{0}, c.numel() / 2, c.numel() - 1}) {
               if (c.numel() == 0) break;
-              float& place = c.view(0)[static_cast<std::size_t>(at)];
+              float& place = c.view(0)[at];
               const float before = std::exchange(place, element);
               const std::uint64_t found = answer(c);
               place = before;

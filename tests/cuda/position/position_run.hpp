@@ -81,7 +81,7 @@ class Run {
       if (!op.buffers[b].is_input) continue;
       const std::vector<std::uint32_t>& input = input_bits(b, first + numel);
       for (std::int64_t i = 0; i < numel; ++i) {
-        std::uint32_t bits = input[static_cast<std::size_t>(first + i)];
+        std::uint32_t bits = input[first + i];
         // One NaN in a chunk hides the rest of the sum, so sums get finite values.
         if (!op.elementwise && (bits >> 23 & 0xFFU) == 0xFFU) bits &= 0xFF7FFFFFU;
         if (width < 4)

@@ -45,7 +45,7 @@ void expected_roots(std::uint32_t first, Span<std::uint32_t> roots) {
 #pragma omp parallel for num_threads(all_threads().num_threads)
   for (std::int64_t i = 0; i < numel(roots); ++i) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(std::sqrt(input(first, i)));
-    roots[static_cast<std::size_t>(i)] = (bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FFFFFFFU : bits;
+    roots[i] = (bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FFFFFFFU : bits;
   }
 }
 
@@ -60,14 +60,12 @@ class ExpectedCasts {
     values_.resize(words.size());
     casts_.resize(words.size());
 #pragma omp parallel for num_threads(all_threads().num_threads)
-    for (std::int64_t i = 0; i < numel(words); ++i)
-      values_[static_cast<std::size_t>(i)] = input(first, i);
+    for (std::int64_t i = 0; i < numel(words); ++i) values_[i] = input(first, i);
     cast_(all_threads(), values_, casts_);
 #pragma omp parallel for num_threads(all_threads().num_threads)
     for (std::int64_t i = 0; i < numel(words); ++i) {
-      const std::uint16_t bits = casts_[static_cast<std::size_t>(i)].bits;
-      words[static_cast<std::size_t>(i)] =
-          (bits & 0x7FFFU) > infinity_ ? std::uint16_t{0x7FFF} : bits;
+      const std::uint16_t bits = casts_[i].bits;
+      words[i] = (bits & 0x7FFFU) > infinity_ ? std::uint16_t{0x7FFF} : bits;
     }
   }
 

@@ -70,7 +70,7 @@ struct Buffers {
       next.push_back(expected(old.grad[at], old.at(at)));
     }
     const auto is = [&](float Values::*member) {
-      return [&next, member](std::int64_t i) { return next[static_cast<std::size_t>(i)].*member; };
+      return [&next, member](std::int64_t i) { return next[i].*member; };
     };
     grad.check([&](std::int64_t i) { return old.grad[i]; });
     master.check(is(&Values::master));

@@ -18,7 +18,7 @@ std::uint32_t amax_of(float value) { return std::bit_cast<std::uint32_t>(value);
 
 std::vector<std::uint32_t> amaxes(const BlockGrid& grid, const std::vector<float>& values,
                                   QuantizedValue value = QuantizedValue::direct) {
-  std::vector<std::uint32_t> amax(static_cast<std::size_t>(grid.num_blocks()));
+  std::vector<std::uint32_t> amax(grid.num_blocks());
   reference::block_amax({}, grid, value, 0, values, amax);
   return amax;
 }
@@ -121,13 +121,11 @@ TEST_CASE("block scales: parts with any boundaries have the bits of the whole te
           const reference::BlockScaled whole = reference::quantized(options, recipe, values);
           for (const std::int64_t ranks : {1, 2, 3, 7}) {
             // Every rank has the amax of its part; an integer maximum joins them.
-            std::vector<std::uint32_t> joined(static_cast<std::size_t>(grid.num_blocks()));
+            std::vector<std::uint32_t> joined(grid.num_blocks());
             const auto part_of = [&](std::int64_t rank) {
               const std::int64_t begin = grid.numel() * rank / ranks,
                                  end = grid.numel() * (rank + 1) / ranks;
-              return std::pair(
-                  begin, Span<const float>(values).subspan(static_cast<std::size_t>(begin),
-                                                           static_cast<std::size_t>(end - begin)));
+              return std::pair(begin, Span<const float>(values).subspan(begin, end - begin));
             };
             for (std::int64_t rank = 0; rank < ranks; ++rank) {
               std::vector<std::uint32_t> own(joined.size());

@@ -51,7 +51,7 @@ template <class Bits>
 Wrong over(SplitRule rule, std::int64_t count, Bits bits_of) {
   constexpr std::int64_t block = 1 << 14;
   const std::int64_t blocks = (count + block - 1) / block;
-  std::vector<Wrong> found(static_cast<std::size_t>(blocks));
+  std::vector<Wrong> found(blocks);
   parallel_for(2, blocks, [&](std::int64_t b) {
     const auto numel = static_cast<std::size_t>(std::min(block, count - b * block));
     std::vector<float> master(numel), again(numel);
@@ -62,7 +62,7 @@ Wrong over(SplitRule rule, std::int64_t count, Bits bits_of) {
     }
     reference::split_master({}, rule, master, param, remainder);
     reference::join_master({}, rule, param, remainder, again);
-    Wrong& wrong = found[static_cast<std::size_t>(b)];
+    Wrong& wrong = found[b];
     for (std::size_t i = 0; i < numel; ++i) {
       const auto was = std::bit_cast<std::uint32_t>(master[i]);
       const auto is = std::bit_cast<std::uint32_t>(again[i]);

@@ -119,7 +119,7 @@ std::int64_t not_the_least(Fp8 format, std::int64_t step) {
   const double top = largest_of(format);
   constexpr std::int64_t block = 1 << 14;
   const std::int64_t count = std::int64_t{inf_bits} / step;
-  std::vector<std::int64_t> wrong(static_cast<std::size_t>((count + block - 1) / block));
+  std::vector<std::int64_t> wrong((count + block - 1) / block);
   parallel_for(2, std::ssize(wrong), [&](std::int64_t b) {
     const auto numel = static_cast<std::size_t>(std::min(block, count - b * block));
     std::vector<std::uint32_t> amax(numel);
@@ -137,7 +137,7 @@ std::int64_t not_the_least(Fp8 format, std::int64_t step) {
       const bool inverse = double{scale[i]} == std::ldexp(1.0, 127 - code);
       const bool small =
           a < top * 0x1p-126;  // the product is subnormal, and its rounding may be down
-      wrong[static_cast<std::size_t>(b)] += inverse && (small ? code <= 1 : fits && least) ? 0 : 1;
+      wrong[b] += inverse && (small ? code <= 1 : fits && least) ? 0 : 1;
     }
   });
   std::int64_t all = 0;

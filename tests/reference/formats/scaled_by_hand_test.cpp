@@ -274,7 +274,7 @@ TEST_CASE(
 
 TEST_CASE("scaled parameters by hand: rows of 32 have their own scales") {
   const FlatLayout layout({{"w", {2, 40}}});
-  std::vector<float> master(static_cast<std::size_t>(layout.padded_numel()), 1.0F);
+  std::vector<float> master(layout.padded_numel(), 1.0F);
   master[0] = 448;
   master[39] = 3;
   master[40] = -0.25F;

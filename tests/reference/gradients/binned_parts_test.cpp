@@ -38,7 +38,7 @@ TEST_CASE("binned: parts of CP ranks are rounded to a gradient first, in every s
         world.tensors = {{ParamSpec{"x", {3}}}};
         world.setup.order = order;
         world.setup.grad_sum = GradSum::binned;
-        std::vector<std::vector<float>> sums(static_cast<std::size_t>(world_size));
+        std::vector<std::vector<float>> sums(world_size);
         run_grid(world.grid, [&](const GridPlace& place) {
           WorldRank rank(world, place);
           rank.load();
@@ -47,8 +47,7 @@ TEST_CASE("binned: parts of CP ranks are rounded to a gradient first, in every s
           rank.optimizer->run_phase(Phase::reduce, leaves);
           const TensorView sum = stored(*rank.optimizer, BufferId::grad_sum).view;
           const auto* values = static_cast<const float*>(sum.data);
-          sums[static_cast<std::size_t>(place.number)].assign(
-              values, values + std::min<std::int64_t>(sum.numel, 3));
+          sums[place.number].assign(values, values + std::min<std::int64_t>(sum.numel, 3));
         });
         std::erase(sums,
                    std::vector<float>());  // one rank owns the only chunk; in stage 0 all have it

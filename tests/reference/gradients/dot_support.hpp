@@ -21,7 +21,7 @@ class CountedBits {
     const int sign = product < 0 ? -1 : 1;
     int position = ea + eb - 48 + 298;
     for (product *= sign; product != 0; product /= 2, ++position) {
-      if (product % 2 != 0) bits_.at(static_cast<std::size_t>(position)) += sign;
+      if (product % 2 != 0) bits_.at(position) += sign;
     }
   }
 

@@ -69,7 +69,7 @@ NormLimbs limbs_of_powers(const std::vector<int>& exponents) {
   NormLimbs limbs;
   for (const int exponent : exponents) {
     const int position = exponent + 352;
-    limbs.limbs[static_cast<std::size_t>(position / 32)] += std::uint64_t{1} << (position % 32);
+    limbs.limbs[position / 32] += std::uint64_t{1} << (position % 32);
   }
   return limbs;
 }
@@ -124,7 +124,7 @@ TEST_CASE("norm: any sharding and any order of chunks give the same bits") {
   const NormLimbs expected = limbs_of(grad);
   const Philox philox(9);
   for (std::uint64_t trial = 0; trial < 40; ++trial) {
-    std::vector<std::int64_t> order(static_cast<std::size_t>(num_chunks));
+    std::vector<std::int64_t> order(num_chunks);
     std::iota(order.begin(), order.end(), 0);
     for (std::uint64_t i = order.size() - 1; i > 0; --i) {
       std::swap(order[i], order[philox.below(trial << 20 | i, i + 1)]);

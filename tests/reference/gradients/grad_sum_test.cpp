@@ -137,8 +137,7 @@ TEST_CASE("gradient stack: blocks of any ranks fold into the same bits") {
         reference::TreeStack sender = plain_stack(17);
         const std::int64_t first = num_leaves * rank / world_size;
         const std::int64_t last = num_leaves * (rank + 1) / world_size;
-        for (std::int64_t j = first; j < last; ++j)
-          sender.push({0, j}, leaves[static_cast<std::size_t>(j)]);
+        for (std::int64_t j = first; j < last; ++j) sender.push({0, j}, leaves[j]);
         const std::vector<TreeNode> nodes = reference::maximal_nodes(first, last);
         REQUIRE(nodes.size() == sender.entries().size());
         for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -184,8 +184,8 @@ TEST_CASE("norm form inf: integer maximum") {
   // One large element is found at any position.
   for (const std::int64_t numel : {1, 7, 1024, 1025}) {
     for (std::int64_t at = 0; at < numel; at += 13) {
-      std::vector<float> grad(static_cast<std::size_t>(numel), 0.5F);
-      grad[static_cast<std::size_t>(at)] = -7;
+      std::vector<float> grad(numel, 0.5F);
+      grad[at] = -7;
       CHECK(max_norm(grad) == 7);
     }
   }

@@ -91,7 +91,7 @@ TEST_CASE("weight_grad: the order of R18, and the same from bf16") {
   float s[8] = {};
   for (std::int64_t b = 0; b < 8; ++b) {
     for (std::int64_t t = tokens * b / 8; t < tokens * (b + 1) / 8; ++t) {
-      const float product = dy[static_cast<std::size_t>(t)] * x[static_cast<std::size_t>(t)];
+      const float product = dy[t] * x[t];
       s[b] = s[b] + product;
     }
   }

@@ -42,7 +42,7 @@ std::string complaint(int twice, int other,
         reference::make_lbfgs({&layout, &shards, &comm, hyper, {}});
     optimizer->load_state(state.view());
     LocalClosure closure(comm.rank(), twice, other);
-    std::string& message = messages[static_cast<std::size_t>(comm.rank())];
+    std::string& message = messages[comm.rank()];
     try {
       optimizer->step(closure);
     } catch (const Error& error) {

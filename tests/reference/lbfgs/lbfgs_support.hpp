@@ -32,8 +32,7 @@ inline void place(Span<const float> shard, const std::vector<FlatRange>& ranges,
                   std::vector<float>& full) {
   std::size_t at = 0;
   for (const FlatRange& range : ranges) {
-    for (std::int64_t i = range.begin; i < range.end; ++i)
-      full[static_cast<std::size_t>(i)] = shard[at++];
+    for (std::int64_t i = range.begin; i < range.end; ++i) full[i] = shard[at++];
   }
   REQUIRE(at == shard.size());
 }
@@ -63,7 +62,7 @@ class GatheringClosure : public Closure {
     const std::size_t padded = static_cast<std::size_t>(shards_.padded_numel());
     std::vector<float> full(padded), full_grad(padded, nan32);
     for (int rank = 0; rank < shards_.world_size(); ++rank) {
-      place(parts[static_cast<std::size_t>(rank)], shards_.shard(rank), full);
+      place(parts[rank], shards_.shard(rank), full);
     }
     std::vector<float> x, g(elements_.size());
     for (const std::size_t i : elements_) x.push_back(full[i]);
@@ -72,7 +71,7 @@ class GatheringClosure : public Closure {
     std::size_t at = 0;
     for (const FlatRange& range : shards_.shard(comm_.rank())) {
       for (std::int64_t i = range.begin; i < range.end; ++i) {
-        grad_shard[at++] = full_grad[static_cast<std::size_t>(i)];
+        grad_shard[at++] = full_grad[i];
       }
     }
     return f;
@@ -188,7 +187,7 @@ inline LbfgsRun run_lbfgs(const FlatLayout& layout, const ShardMap& shards, cons
   const std::size_t padded = static_cast<std::size_t>(layout.padded_numel());
   std::vector<std::vector<LbfgsReport>> reports(num_ranks);
   LbfgsRun run;
-  run.states.resize(static_cast<std::size_t>(num_steps));
+  run.states.resize(num_steps);
   std::mutex mutex;
   ThreadWorld world(shards.world_size());
   run_ranks(world, [&](Communicator& comm) {
@@ -201,9 +200,8 @@ inline LbfgsRun run_lbfgs(const FlatLayout& layout, const ShardMap& shards, cons
       const LbfgsReport report = optimizer->step(closure);
       const std::lock_guard<std::mutex> lock(mutex);
       REQUIRE(report.evaluations == closure.evaluations() - counted);
-      reports[static_cast<std::size_t>(comm.rank())].push_back(report);
-      run.states[static_cast<std::size_t>(step)].add(optimizer->state(), shards.shard(comm.rank()),
-                                                     padded);
+      reports[comm.rank()].push_back(report);
+      run.states[step].add(optimizer->state(), shards.shard(comm.rank()), padded);
     }
   });
   for (const std::vector<LbfgsReport>& of_rank : reports) {

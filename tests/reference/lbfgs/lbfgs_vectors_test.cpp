@@ -23,7 +23,7 @@ std::vector<double> on_ranks(const std::vector<float>& full,
   ThreadWorld world(3);
   run_ranks(world, [&](Communicator& comm) {
     const reference::ShardVectors vectors({&layout, &shards, &comm, {}, {}});
-    results[static_cast<std::size_t>(comm.rank())] = reduce(vectors, vectors.shard_of(full));
+    results[comm.rank()] = reduce(vectors, vectors.shard_of(full));
   });
   return results;
 }

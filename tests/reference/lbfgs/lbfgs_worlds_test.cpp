@@ -18,12 +18,11 @@ FlatLayout uneven_layout() {
 /// With gaps, the last rank owns nothing.
 ShardMap ragged_map(const FlatLayout& layout, int world_size, bool gaps) {
   const int owners = gaps ? std::max(1, world_size - 1) : world_size;
-  Bucket bucket{{0, layout.padded_numel()},
-                std::vector<std::vector<FlatRange>>(static_cast<std::size_t>(world_size))};
+  Bucket bucket{{0, layout.padded_numel()}, std::vector<std::vector<FlatRange>>(world_size)};
   std::int64_t begin = 0;
   for (std::int64_t turn = 0; begin < layout.padded_numel(); ++turn) {
     const std::int64_t end = std::min(layout.padded_numel(), begin + 1 + (turn * 173) % 611);
-    bucket.owned[static_cast<std::size_t>(turn % owners)].push_back({begin, end});
+    bucket.owned[turn % owners].push_back({begin, end});
     begin = end;
   }
   return ShardMap(layout.padded_numel(), world_size, std::vector<Bucket>{bucket});

@@ -95,7 +95,7 @@ TEST_CASE("stored state: loaded values are stored as the nearest codes, with a s
       const Piece block = piece.part(begin, state_block_numel);
       float amax = 0;
       for (std::int64_t i = block.global_begin; i < block.global_begin + block.numel; ++i)
-        amax = std::max(amax, std::fabs(before[static_cast<std::size_t>(i)]));
+        amax = std::max(amax, std::fabs(before[i]));
       for (std::int64_t i = block.global_begin; i < block.global_begin + block.numel; ++i) {
         const auto at = static_cast<std::size_t>(i);
         CHECK(double{values[at]} == stored_e4m3(before[at], amax));
@@ -115,7 +115,7 @@ TEST_CASE("stored state: a new state is exactly zero, and its scales are 1") {
   const FlatLayout layout(world.tensors.params);
   StepSettings settings = world.setup;
   settings.layout = &layout;
-  const std::vector<float> zeros(static_cast<std::size_t>(layout.padded_numel()), 0.0F);
+  const std::vector<float> zeros(layout.padded_numel(), 0.0F);
   FullState state;
   state.master = state.exp_avg = state.exp_avg_sq = zeros;
   const reference::DenseOptimizer optimizer(settings, state);
@@ -143,9 +143,9 @@ TEST_CASE("stored state: a stored state is loaded bit for bit and continues the 
   const FlatLayout layout(world.tensors.params);
   const auto widened = [&](BufferId id) {
     const TensorView codes = through.optimizer.buffer(id);
-    std::vector<float> values(static_cast<std::size_t>(codes.numel));
+    std::vector<float> values(codes.numel);
     for (std::int64_t i = 0; i < codes.numel; ++i) {
-      values[static_cast<std::size_t>(i)] = visit_format(codes.dtype, [&](auto format) -> float {
+      values[i] = visit_format(codes.dtype, [&](auto format) -> float {
         using T = typename decltype(format)::type;
         if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, fp16> || std::is_same_v<T, e4m3>)
           return to_float(static_cast<const T*>(codes.data)[i]);

@@ -42,8 +42,7 @@ struct LambState {
   void add_norms(const StepScalars& s, std::int64_t begin, std::int64_t end, TrustNorms& norms,
                  const LambOptions& options = {}) const {
     const auto part = [&](const std::vector<float>& values) {
-      return Span<const float>(values).subspan(static_cast<std::size_t>(begin),
-                                               static_cast<std::size_t>(end - begin));
+      return Span<const float>(values).subspan(begin, end - begin);
     };
     reference::lamb_norms({}, options, s, part(grad), part(master), part(exp_avg), part(exp_avg_sq),
                           norms);

@@ -88,7 +88,7 @@ TEST_CASE("grid: a value that is not finite on one rank stops all ranks of the s
       rank.optimizer->run_phase(Phase::reduce, rank.grads);
       if (place.number == culprit) write(stored(*rank.optimizer, BufferId::grad_sum).view, inf32);
       rank.optimizer->run_phase(Phase::unscale, rank.grads);
-      skipped[static_cast<std::size_t>(place.number)] = rank.optimizer->skipped() ? 1 : 0;
+      skipped[place.number] = rank.optimizer->skipped() ? 1 : 0;
     });
     CHECK(skipped == std::vector<int>(8, 1));
   }
@@ -107,8 +107,7 @@ TEST_CASE("grid: ranks with other scalars are named on every rank of the step") 
       try {
         rank.optimizer->run_phase(Phase::prepare, rank.grads);
       } catch (const Error& error) {
-        if (error.code() == ErrorCode::comm)
-          texts[static_cast<std::size_t>(place.number)] = error.what();
+        if (error.code() == ErrorCode::comm) texts[place.number] = error.what();
       }
     });
     for (const std::string& text : texts) CHECK(text == texts[0]);

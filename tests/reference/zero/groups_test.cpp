@@ -145,7 +145,7 @@ TEST_CASE("groups: a rank with other groups is named on every rank before it com
       rank.load();
     } catch (const Error& error) {
       const bool expected = error.code() == ErrorCode::comm;
-      messages[static_cast<std::size_t>(place.number)] = expected ? error.what() : "another error";
+      messages[place.number] = expected ? error.what() : "another error";
     }
   });
   for (const std::string& message : messages) {

@@ -42,7 +42,7 @@ constexpr std::int64_t overflow_step = 2;
 float gradient(std::int64_t step, std::int64_t micro_batch, std::int64_t i, bf16 param,
                int log2_scale) {
   const auto seed = static_cast<std::uint64_t>(100 * step + micro_batch);
-  const float random = shared_random_values(8 * 1024, seed, 6)[static_cast<std::size_t>(i)];
+  const float random = shared_random_values(8 * 1024, seed, 6)[i];
   float widened = 0;
   reference::widen_bf16({}, {&param, 1}, {&widened, 1});
   return std::ldexp(i % 11 == 3 ? -0.0F : random + widened, log2_scale);
@@ -81,7 +81,7 @@ std::vector<T> joined(const PlainZero& page, U member) {
 /// All steps of the page.
 PlainSteps plain_steps(const PlainWorld& world, const InitialState& initial) {
   using Shard = reference::PlainShard;
-  std::vector<float> master(static_cast<std::size_t>(world.numel()), 0.0F);
+  std::vector<float> master(world.numel(), 0.0F);
   std::vector<float> exp_avg = master;
   std::vector<float> exp_avg_sq = master;
   for (const Piece& piece : world.layout.pieces({{0, world.numel()}})) {
@@ -144,7 +144,7 @@ class SameGrads final : public GradSource {
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override {
     leaf_ = reference::nan_buffer(world_.layout.padded_numel());
-    const std::vector<bf16>& param = steps_.param_before[static_cast<std::size_t>(step - 1)];
+    const std::vector<bf16>& param = steps_.param_before[step - 1];
     for (const Piece& piece : world_.layout.pieces({{0, world_.numel()}})) {
       for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i) {
         const auto at = static_cast<std::size_t>(i);
@@ -189,7 +189,7 @@ void check_world(const PlainWorld& plain) {
     rank.load();
     SameGrads grads(plain, right, *rank.optimizer);
     for (; grads.step <= last_step; ++grads.step) {
-      const StepTruth& expected = right.truth[static_cast<std::size_t>(grads.step)];
+      const StepTruth& expected = right.truth[grads.step];
       const bool applied = rank.optimizer->step(grads);
       std::string problem = problem_of(rank.model, *rank.optimizer, expected);
       if (applied != expected.applied || applied != (grads.step != overflow_step))

@@ -18,7 +18,7 @@ TEST_CASE("ranks: an overflow on one shard stops every rank") {
     run_grid(world.grid, [&](const GridPlace& place) {
       WorldRank rank(world, place);
       rank.load();
-      applied[static_cast<std::size_t>(place.number)] = rank.optimizer->step(rank.grads) ? 1 : 0;
+      applied[place.number] = rank.optimizer->step(rank.grads) ? 1 : 0;
     });
     CHECK(applied == std::vector<int>(5, 0));
   }
@@ -123,7 +123,7 @@ TEST_CASE("ranks: every rank gets all token counts and gradient flags") {
       Source leaves;
       optimizer.run_phase(Phase::prepare, leaves);
       const StepScalars first = read<StepScalars>(stored(optimizer, BufferId::step_scalars).view);
-      float& result = inv_scale[static_cast<std::size_t>(place.number)];
+      float& result = inv_scale[place.number];
       result = first.inv_scale;
       optimizer.run_phase(Phase::update, leaves);  // counts the tensors that have a gradient
       const auto steps =

@@ -39,7 +39,7 @@ void check_shown(Alone& rank, const std::vector<std::set<BufferId>>& expected) {
       for (const FlatRange& range : buffer.ranges) in_ranges += range.numel();
       CHECK((buffer.ranges.empty() || in_ranges == buffer.view.numel));
     }
-    CHECK(shown == expected[static_cast<std::size_t>(phase)]);
+    CHECK(shown == expected[phase]);
     all.insert(shown.begin(), shown.end());
   }
   std::set<BufferId> stored_ids;

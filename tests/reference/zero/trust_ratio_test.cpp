@@ -134,7 +134,7 @@ TEST_CASE("trust ratio: every stage, 1 to 5 ranks, any map equals the dense opti
         constexpr std::array<Dealt, 3> dealt = {Dealt::stretches, Dealt::tensors, Dealt::last_rank};
         if (map == 0) world.shards = World::contract_map(1024);
         if (map == 1) world.shards = ragged_map;
-        if (map >= 2) world.shards = dealt_map(dealt[static_cast<std::size_t>(map - 2)]);
+        if (map >= 2) world.shards = dealt_map(dealt[map - 2]);
         OptimizerSetup& setup = world.setup;
         if (map != 0)
           setup.hyper.norm =
@@ -222,7 +222,7 @@ TEST_CASE("trust ratio: ranks add the integers of all tensors in one reduction")
         if (phase == Phase::cast) break;
         rank.optimizer->run_phase(phase, rank.grads);
       }
-      reduced[static_cast<std::size_t>(place.rank)] = recording.traffic().total();
+      reduced[place.rank] = recording.traffic().total();
     });
     for (const TrafficEntry& entry : reduced) {
       CHECK(entry.calls == (stage == 0 ? 0 : 1));  // in stage 0 every rank has all elements

@@ -56,7 +56,7 @@ TEST_CASE("replay: a failed operation fails identically from another folder") {
   }
   CHECK(reader.find("candidate.grad") == nullptr);  // an input only
   const std::int64_t numel = reader.find("input.grad")->numel();
-  std::vector<float> want(static_cast<std::size_t>(numel));
+  std::vector<float> want(numel);
   std::vector<float> got(want.size());
   const auto bytes = [](std::vector<float>& v) {
     return std::as_writable_bytes(std::span<float>(v));

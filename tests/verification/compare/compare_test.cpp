@@ -80,7 +80,7 @@ TEST_CASE("first_number: finds a number at any position among NaNs") {
   CHECK(first_number(view(values), 7, 7) == 7);
   for (const std::int64_t at : {0, 1, 1023, 1024, 4999}) {
     std::vector<float> one = values;
-    one[static_cast<std::size_t>(at)] = inf;
+    one[at] = inf;
     CHECK(first_number(view(one), 0, 5000) == at);
     CHECK(first_number(view(one), at, 5000) == at);
     CHECK(first_number(view(one), at + 1, 5000) == 5000);

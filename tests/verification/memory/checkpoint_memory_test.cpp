@@ -75,10 +75,7 @@ class LargeState final : public DistributedOptimizer {
     for (const BufferId id : states) {
       std::int64_t at = 0;
       for (const FlatRange& range : ranges_) {
-        from.read(
-            id, range.begin,
-            Span<float>(memory_[id])
-                .subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(range.numel())));
+        from.read(id, range.begin, Span<float>(memory_[id]).subspan(at, range.numel()));
         at += range.numel();
       }
     }
@@ -88,8 +85,7 @@ class LargeState final : public DistributedOptimizer {
     for (const BufferId id : states) {
       for (const Piece& piece : setup_.layout->pieces(ranges_)) {
         for (std::int64_t i = 0; i < piece.numel; ++i) {
-          if (memory_.at(id)[static_cast<std::size_t>(piece.local_begin + i)] !=
-              value_of(id, piece.global_begin + i))
+          if (memory_.at(id)[piece.local_begin + i] != value_of(id, piece.global_begin + i))
             return false;
         }
       }
@@ -160,7 +156,7 @@ std::int64_t bytes_besides(const std::function<bool(const std::function<void()>&
 /// True if the peak of a process can be reset; the test needs it.
 bool can_measure() {
   const std::int64_t besides = bytes_besides([](const auto& measure) {
-    std::vector<char>(static_cast<std::size_t>(256 * mib), 'x');
+    std::vector<char>(256 * mib, 'x');
     measure();
     return true;
   });

@@ -29,14 +29,13 @@ Real literal_part(std::int64_t n, int first, int count, const std::vector<Real>&
     return left + literal_part(n, first + count / 2, count / 2, terms);
   }
   Real sum = 0;
-  for (std::int64_t i = n * first / 8; i < n * (first + 1) / 8; ++i)
-    sum += terms[static_cast<std::size_t>(i)];
+  for (std::int64_t i = n * first / 8; i < n * (first + 1) / 8; ++i) sum += terms[i];
   return sum;
 }
 
 template <class Real>
 std::vector<Real> numbers(std::int64_t count, std::uint32_t stream) {
-  std::vector<Real> values(static_cast<std::size_t>(count));
+  std::vector<Real> values(count);
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = Philox(1, stream).bell(i) * (i % 3 == 0 ? Real{100} : Real{1});
   }
@@ -53,7 +52,7 @@ void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t depth, std
   for (const int count : {1, 2, 4, 8}) {
     for (int first = 0; first < sum_blocks; first += count) {
       const BlockRange range{depth, first, count};
-      std::vector<Real> out(static_cast<std::size_t>(rows * columns), Real{-7});
+      std::vector<Real> out(rows * columns, Real{-7});
       matmul(set, a.column_range(range.begin(), range.numel()),
              b.row_range(range.begin(), range.numel()), Matrix<Real>(out.data(), rows, columns),
              range);
@@ -61,8 +60,7 @@ void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t depth, std
         std::vector<Real> products;
         for (std::int64_t k = 0; k < depth; ++k)
           products.push_back(a(i / columns, k) * b(k, i % columns));
-        if (!same(out[static_cast<std::size_t>(i)], literal_part(depth, first, count, products)))
-          ++different;
+        if (!same(out[i], literal_part(depth, first, count, products))) ++different;
       }
     }
   }
@@ -99,14 +97,12 @@ TEST_CASE(
       float nodes[sum_blocks];
       for (int rank = 0; rank < size; ++rank) {
         const BlockRange part = BlockRange{n}.part(rank, size);
-        nodes[rank] = partial_sum<float>(part, [&](std::int64_t i) {
-          return terms[static_cast<std::size_t>(part.begin() + i)];
-        });
+        nodes[rank] =
+            partial_sum<float>(part, [&](std::int64_t i) { return terms[part.begin() + i]; });
         CHECK(same(nodes[rank], literal_part(n, part.first, part.count, terms)));
       }
       fused_fold(nodes, size);
-      const float whole =
-          blocked_sum<float>(n, [&](std::int64_t i) { return terms[static_cast<std::size_t>(i)]; });
+      const float whole = blocked_sum<float>(n, [&](std::int64_t i) { return terms[i]; });
       CHECK(same(nodes[0], whole));
     }
   }
@@ -153,9 +149,8 @@ TEST_CASE("column sums: some blocks of the rows follow R18") {
           sums.data());
       for (std::int64_t j = 0; j < columns; ++j) {
         std::vector<float> column;
-        for (std::int64_t i = 0; i < total; ++i)
-          column.push_back(all[static_cast<std::size_t>(i * columns + j)]);
-        CHECK(same(sums[static_cast<std::size_t>(j)], literal_part(total, first, count, column)));
+        for (std::int64_t i = 0; i < total; ++i) column.push_back(all[i * columns + j]);
+        CHECK(same(sums[j], literal_part(total, first, count, column)));
       }
     }
   }

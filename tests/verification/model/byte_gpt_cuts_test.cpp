@@ -38,7 +38,7 @@ TEST_CASE("byte_gpt TP: ranks have every element of a split tensor once, row by 
     const FlatLayout whole(byte_gpt_params(shape));
     const std::vector<int> cuts = byte_gpt_cuts(shape);
     for (const int tp : {1, 2, 4, 8}) {
-      std::vector<int> owners(static_cast<std::size_t>(whole.padded_numel()));
+      std::vector<int> owners(whole.padded_numel());
       for (int t = 0; t < tp; ++t) {
         const TpModel model = byte_gpt_tp_model(shape, tp, t);
         const FlatLayout local(model.params);
@@ -52,22 +52,19 @@ TEST_CASE("byte_gpt TP: ranks have every element of a split tensor once, row by 
           const std::int64_t last = slot.shape.size() > 1 ? slot.shape[1] : 1;
           const std::int64_t last_of = slot.shape.size() > 1 ? of.shape[1] : 1;
           const auto begin = [&](int dimension) {  // floor(n * 8 t / tp / 8)
-            return cuts[k] == dimension
-                       ? of.shape[static_cast<std::size_t>(dimension)] * (8 * t / tp) / 8
-                       : 0;
+            return cuts[k] == dimension ? of.shape[dimension] * (8 * t / tp) / 8 : 0;
           };
           for (std::int64_t e = 0; e < slot.numel; ++e) {
             const std::int64_t row = e / last + begin(0);
             const std::int64_t column = e % last + begin(1);
             REQUIRE(places[k].global(e) == of.begin + row * last_of + column);
-            if (!places[k].tp_replicated || t == 0)
-              ++owners[static_cast<std::size_t>(places[k].global(e))];
+            if (!places[k].tp_replicated || t == 0) ++owners[places[k].global(e)];
           }
         }
       }
       std::int64_t wrong = 0;
       for (std::int64_t i = 0; i < whole.padded_numel(); ++i) {
-        if (owners[static_cast<std::size_t>(i)] != (whole.tensor_at(i) < 0 ? 0 : 1)) ++wrong;
+        if (owners[i] != (whole.tensor_at(i) < 0 ? 0 : 1)) ++wrong;
       }
       CHECK(wrong == 0);
     }

@@ -32,7 +32,7 @@ void check_against_differences(const ByteGptShape& shape, std::int64_t stride) {
     double largest = 0;
     std::int64_t where = slot.begin;
     for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; i += stride) {
-      double& x = model.params[static_cast<std::size_t>(i)];
+      double& x = model.params[i];
       const double kept = x;
       const auto loss_at = [&](double step) {
         x = kept + step;
@@ -40,7 +40,7 @@ void check_against_differences(const ByteGptShape& shape, std::int64_t stride) {
         x = kept;
         return loss;
       };
-      const double got = model.grad[static_cast<std::size_t>(i)];
+      const double got = model.grad[i];
       const double near = loss_at(h) - loss_at(-h);
       const double far = loss_at(2 * h) - loss_at(-2 * h);
       const double error = std::fabs((8 * near - far) / (12 * h) - got);

@@ -31,8 +31,8 @@ class GridWorlds {
   void run(const std::function<void(int, const ByteGptGroups&)>& work) {
     run_ranks(all_, [&](Communicator& world) {
       const int rank = world.rank();
-      const auto tp = tp_groups_[static_cast<std::size_t>(rank / tp_)]->communicator(rank % tp_);
-      const auto cp = cp_groups_[static_cast<std::size_t>(rank % tp_)]->communicator(rank / tp_);
+      const auto tp = tp_groups_[rank / tp_]->communicator(rank % tp_);
+      const auto cp = cp_groups_[rank % tp_]->communicator(rank / tp_);
       try {
         work(rank, {tp_ == 1 ? nullptr : tp.get(), cp_ == 1 ? nullptr : cp.get()});
       } catch (const Error& error) {
@@ -62,8 +62,7 @@ struct LocalModel {
     for (std::size_t k = 0; k < places.size(); ++k) {
       const TensorSlot& slot = layout.tensors()[k];
       for (std::int64_t e = 0; e < slot.numel; ++e) {
-        params[static_cast<std::size_t>(slot.begin + e)] =
-            whole.params[static_cast<std::size_t>(places[k].global(e))];
+        params[slot.begin + e] = whole.params[places[k].global(e)];
       }
     }
   }
@@ -127,7 +126,7 @@ std::vector<Real> combined_leaf(const Model<Real>& model, const GridParts<Real>&
       locals;  // slices of odd tensors differ in size, so tensors start at other offsets
   for (int t = 0; t < tp; ++t) locals.emplace_back(model, tp, t);
   for (int t = 0; t < tp; ++t) {
-    const LocalModel<Real>& local = locals[static_cast<std::size_t>(t)];
+    const LocalModel<Real>& local = locals[t];
     for (std::size_t k = 0; k < local.places.size(); ++k) {
       const TensorSlot& slot = local.layout.tensors()[k];
       const TensorPlacement& place = local.places[k];
@@ -135,11 +134,10 @@ std::vector<Real> combined_leaf(const Model<Real>& model, const GridParts<Real>&
       for (std::int64_t e = 0; e < slot.numel; ++e) {
         const std::function<Real(int, int)> node = [&](int c, int part) {
           const int of = place.tp_replicated ? part : t;
-          const std::int64_t begin = locals[static_cast<std::size_t>(of)].layout.tensors()[k].begin;
-          return parts
-              .grads[static_cast<std::size_t>(c * tp + of)][static_cast<std::size_t>(begin + e)];
+          const std::int64_t begin = locals[of].layout.tensors()[k].begin;
+          return parts.grads[c * tp + of][begin + e];
         };
-        leaf[static_cast<std::size_t>(place.global(e))] =
+        leaf[place.global(e)] =
             place.tp_replicated ? replicated(node, cp, tp) : contract_fold<Real>(node, cp, 1);
       }
     }

@@ -117,7 +117,7 @@ TEST_CASE("byte_gpt on a grid: a rank without positions has +0 everywhere") {
     bool all_zero = true;
     for (const TensorSlot& slot : model.layout.tensors()) {
       for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
-        const float g = parts.grads[rank][static_cast<std::size_t>(i)];
+        const float g = parts.grads[rank][i];
         all_zero = all_zero && g == 0.0F && !std::signbit(g);
       }
     }
@@ -160,12 +160,12 @@ TEST_CASE("byte_gpt on a grid: other orders of combining the parts give other bi
 TEST_CASE("byte_gpt on a grid: indivisible sizes are rejected") {
   const auto refusal = [](const ByteGptShape& shape, int cp, int tp) {
     GridWorlds worlds(cp, tp);
-    std::vector<std::string> texts(static_cast<std::size_t>(cp * tp));
+    std::vector<std::string> texts(cp * tp);
     worlds.run([&](int rank, const ByteGptGroups& groups) {
       try {
         ByteGptGrid(shape, groups, {});
       } catch (const Error& error) {
-        texts[static_cast<std::size_t>(rank)] = error.what();
+        texts[rank] = error.what();
       }
     });
     for (const std::string& text : texts) CHECK(text == texts[0]);

@@ -69,7 +69,7 @@ inline void run_in_passing(ByteGptLayered& model, std::int64_t micro_batch, cons
                            Elements& leaf) {
   const std::size_t width = static_cast<std::size_t>(num_bytes(params.dtype));
   const auto call = [&](int unit, const std::function<void(const TensorView&)>& work) {
-    const FlatRange range = model.units()[static_cast<std::size_t>(unit)];
+    const FlatRange range = model.units()[unit];
     Elements copy = filled(params.dtype, static_cast<std::size_t>(range.numel()), unwritten);
     for (const Piece& piece : model.layout().pieces({range})) {
       std::copy_n(params.bytes.data() + static_cast<std::size_t>(piece.global_begin) * width,
@@ -84,7 +84,7 @@ inline void run_in_passing(ByteGptLayered& model, std::int64_t micro_batch, cons
     call(unit, [&](const TensorView& param) { model.forward(unit, param); });
   }
   for (auto unit = visits.rbegin(); unit != visits.rend(); ++unit) {
-    const FlatRange range = model.units()[static_cast<std::size_t>(*unit)];
+    const FlatRange range = model.units()[*unit];
     const int which = *unit;
     call(which, [&](const TensorView& param) {
       model.backward(which, param, leaf.part(range.begin, range.numel()));

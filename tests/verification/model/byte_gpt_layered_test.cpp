@@ -30,7 +30,7 @@ TEST_CASE("byte_gpt layered: units are the layers, with boundaries at tensor sta
       CHECK(model.units()[u].begin == end);
       end = model.units()[u].end;
       const std::int64_t first = layout.tensor_at(model.units()[u].begin);
-      CHECK(layout.tensors()[static_cast<std::size_t>(first)].name == firsts[u]);
+      CHECK(layout.tensors()[first].name == firsts[u]);
     }
     CHECK(end == layout.padded_numel());
   }
@@ -95,16 +95,13 @@ TEST_CASE(
       const std::int64_t width = shape.width;
       const std::int64_t head = apart.layout.tensors().back().begin;
       for (std::int64_t i = 0; i < vocabulary * width; ++i) {
-        apart.params[static_cast<std::size_t>(head + i % width * vocabulary + i / width)] =
-            model.params[static_cast<std::size_t>(i)];
+        apart.params[head + i % width * vocabulary + i / width] = model.params[i];
       }
       apart.loss_and_grad(64.0F);
       for (std::int64_t i = 0; i < vocabulary * width; ++i) {
         Elements first(grad_dtype, 1);
-        first.set(0,
-                  apart.grad[static_cast<std::size_t>(head + i % width * vocabulary + i / width)]);
-        expected[static_cast<std::size_t>(i)] =
-            first.get(0) + apart.grad[static_cast<std::size_t>(i)];
+        first.set(0, apart.grad[head + i % width * vocabulary + i / width]);
+        expected[i] = first.get(0) + apart.grad[i];
       }
     }
     check_leaf(model.layout, leaf, expected);
@@ -120,10 +117,10 @@ TEST_CASE("byte_gpt layered: the callback gets every tensor once, when its gradi
     std::vector<int> seen(model.layout.tensors().size());
     const AfterGrad plant = [&](std::int64_t micro_batch, int tensor, const TensorView& grad) {
       CHECK(micro_batch == 0);
-      const TensorSlot& slot = model.layout.tensors()[static_cast<std::size_t>(tensor)];
-      ++seen[static_cast<std::size_t>(tensor)];
+      const TensorSlot& slot = model.layout.tensors()[tensor];
+      ++seen[tensor];
       REQUIRE(grad.numel == slot.numel);
-      CHECK(std::memcmp(grad.data, &model.grad[static_cast<std::size_t>(slot.begin)],
+      CHECK(std::memcmp(grad.data, &model.grad[slot.begin],
                         static_cast<std::size_t>(grad.num_bytes())) == 0);
       static_cast<float*>(grad.data)[grad.numel - 1] = 100.0F + static_cast<float>(tensor);
     };
@@ -134,8 +131,7 @@ TEST_CASE("byte_gpt layered: the callback gets every tensor once, when its gradi
     for (std::size_t k = 0; k < seen.size(); ++k) {
       const TensorSlot& slot = model.layout.tensors()[k];
       CHECK(seen[k] == 1);
-      expected[static_cast<std::size_t>(slot.begin + slot.numel - 1)] =
-          100.0F + static_cast<float>(k);
+      expected[slot.begin + slot.numel - 1] = 100.0F + static_cast<float>(k);
     }
     check_leaf(model.layout, leaf, expected);
   }
@@ -149,11 +145,11 @@ TEST_CASE(
   Elements grads = filled(DType::fp32, model.size(), unwritten);
   ByteGptLayered layered(model.shape, windows(model.shape, 1.0F));
   const auto param = [&](int unit) {
-    const FlatRange range = layered.units()[static_cast<std::size_t>(unit)];
+    const FlatRange range = layered.units()[unit];
     return params.part(range.begin, range.numel());
   };
   const auto grad = [&](int unit) {
-    const FlatRange range = layered.units()[static_cast<std::size_t>(unit)];
+    const FlatRange range = layered.units()[unit];
     return grads.part(range.begin, range.numel());
   };
   CHECK_THROWS_AS(layered.forward(0, param(0)), Error);  // before begin()
@@ -212,10 +208,10 @@ TEST_CASE(
       ByteGptGrid grid(model.shape, groups, data);
       for (const DType grad_dtype : {DType::fp32, DType::fp16}) {
         for (std::int64_t j = 0; j < 3; ++j) {
-          const GridParts<float>& parts = expected[static_cast<std::size_t>(j)];
+          const GridParts<float>& parts = expected[j];
           Elements leaf = filled(grad_dtype, local.params.size(), unwritten);
           run_in_passing(grid, j, rounded(DType::fp32, local.params), leaf);
-          check_leaf(local.layout, leaf, parts.grads[static_cast<std::size_t>(rank)]);
+          check_leaf(local.layout, leaf, parts.grads[rank]);
           CHECK(grid.loss() == parts.losses[0]);
         }
       }

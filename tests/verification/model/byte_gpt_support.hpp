@@ -46,8 +46,7 @@ Model<Real> rough_model(const ByteGptShape& shape) {
   for (const TensorSlot& slot : model.layout.tensors()) {
     const Real center = slot.name.ends_with(".gain") ? Real{1} : Real{0};
     for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
-      model.params[static_cast<std::size_t>(i)] =
-          center + Real{0.5} * Philox(3).bell(static_cast<std::uint64_t>(i));
+      model.params[i] = center + Real{0.5} * Philox(3).bell(static_cast<std::uint64_t>(i));
     }
   }
   return model;

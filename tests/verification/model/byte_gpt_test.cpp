@@ -40,11 +40,10 @@ TEST_CASE("byte_gpt: a shorter micro-batch has the bits of a model with a shorte
       const TensorSlot& slot = model.layout.tensors()[t];
       const TensorSlot& part = small.layout.tensors()[t];
       CAPTURE(slot.name);
-      CHECK(std::memcmp(&model.grad[static_cast<std::size_t>(slot.begin)],
-                        &small.grad[static_cast<std::size_t>(part.begin)],
+      CHECK(std::memcmp(&model.grad[slot.begin], &small.grad[part.begin],
                         static_cast<std::size_t>(part.numel) * sizeof(float)) == 0);
       for (std::int64_t i = slot.begin + part.numel; i < slot.begin + slot.numel; ++i) {
-        const float value = model.grad[static_cast<std::size_t>(i)];  // unused positions
+        const float value = model.grad[i];  // unused positions
         CHECK((value == 0.0F && !std::signbit(value)));
       }
     }
@@ -85,7 +84,7 @@ void check_fp32_against_fp64(const ByteGptShape& shape) {
     double largest = 0;
     double error = 0;
     for (std::int64_t i = scale_slot.begin; i < scale_slot.begin + scale_slot.numel; ++i) {
-      largest = std::max(largest, std::fabs(exact.grad[static_cast<std::size_t>(i)]));
+      largest = std::max(largest, std::fabs(exact.grad[i]));
     }
     for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
       const auto k = static_cast<std::size_t>(i);
@@ -200,8 +199,7 @@ TEST_CASE(
     for (std::int64_t i = 0; i < context; ++i) {
       int block = 0;
       while (i >= context * (block + 1) / 8) ++block;
-      if (tokens[static_cast<std::size_t>(i)] == k / width)
-        s[block] += positions[i * width + k % width];
+      if (tokens[i] == k / width) s[block] += positions[i * width + k % width];
     }
     const float expected = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
     REQUIRE(std::bit_cast<std::uint32_t>(expected) == std::bit_cast<std::uint32_t>(embedding[k]));
@@ -229,13 +227,11 @@ TEST_CASE("byte_gpt gradient: has the recorded bits on every machine and compile
 TEST_CASE("byte_gpt gradient: +0 for embedding rows of bytes that do not occur") {
   Model<float> model = initial_model(byte_gpt_tiny);
   model.loss_and_grad();
-  const auto tokens = tokens_of(model.shape).first(static_cast<std::size_t>(model.shape.context));
+  const auto tokens = tokens_of(model.shape).first(model.shape.context);
   const TensorSlot& embedding = model.layout.tensors()[0];
   for (std::int64_t token = 0; token < vocabulary; ++token) {
-    const auto row =
-        Span<const float>(model.grad)
-            .subspan(static_cast<std::size_t>(embedding.begin + token * model.shape.width),
-                     static_cast<std::size_t>(model.shape.width));
+    const auto row = Span<const float>(model.grad)
+                         .subspan(embedding.begin + token * model.shape.width, model.shape.width);
     const bool occurs = std::ranges::find(tokens, token) != tokens.end();
     const bool zero = std::ranges::all_of(row, [](float g) { return g == 0 && !std::signbit(g); });
     CAPTURE(token);
@@ -266,7 +262,7 @@ TEST_CASE("byte_gpt init: the stated distribution, determined by the seed alone"
     double sum = 0;
     double squares = 0;
     for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
-      const double x = model.params[static_cast<std::size_t>(i)];
+      const double x = model.params[i];
       sum += x;
       squares += x * x;
     }

@@ -50,7 +50,7 @@ TEST_CASE("byte_gpt tied: the gradient is that of the head, transposed, plus tha
   };
   for (std::int64_t token = 0; token < vocabulary; ++token) {
     for (std::int64_t j = 0; j < width; ++j) {
-      apart.params[transposed(token, j)] = tied.params[static_cast<std::size_t>(token * width + j)];
+      apart.params[transposed(token, j)] = tied.params[token * width + j];
     }
   }
   for (const InstructionSet set : usable_instruction_sets()) {
@@ -83,7 +83,7 @@ TEST_CASE(
     "with none") {
   const ByteGptShape shape{1, 3, 1, 1, 5};
   const FlatLayout layout(byte_gpt_params(shape));
-  std::vector<float> params(static_cast<std::size_t>(layout.padded_numel()));
+  std::vector<float> params(layout.padded_numel());
   ByteGptShape filled = shape;
   filled.context = 4;  // without the last position
   const Pass<float> pass{best_instruction_set(), filled, ByteGptPlace{},
@@ -95,10 +95,10 @@ TEST_CASE(
     std::vector<float> grad(params.size(), adds ? 0.0F : 7.0F);
     embeddings_backward<float>(pass, tokens, dx.view(), Tensors<float>(layout, grad), adds);
     for (int tensor = 0; tensor < 2; ++tensor) {
-      const TensorSlot& slot = layout.tensors()[static_cast<std::size_t>(tensor)];
+      const TensorSlot& slot = layout.tensors()[tensor];
       int wrong = 0;
       for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
-        const float g = grad[static_cast<std::size_t>(i)];
+        const float g = grad[i];
         if (g != 0 || std::signbit(g)) ++wrong;
       }
       CHECK(wrong == 0);

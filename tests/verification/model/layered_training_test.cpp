@@ -91,7 +91,7 @@ void check_one_training(bool tied) {
   const workload::Text text = verification::load_text(config);
   const workload::ByteGptShape shape = LayeredGrads::shape_of(config, tied);
   const FlatLayout layout(workload::byte_gpt_params(shape));
-  std::vector<float> first(static_cast<std::size_t>(layout.padded_numel()));
+  std::vector<float> first(layout.padded_numel());
   workload::init_parameters(shape, layout, config.seed, first);
   const std::vector<float> one =
       trained(config, text, layout, first, {1, 0, false, tied}, reference_optimizer());

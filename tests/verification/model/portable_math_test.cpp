@@ -191,8 +191,7 @@ static Real literal_sum(const std::vector<Real>& terms) {
   std::array<Real, 8> s{};
   for (std::int64_t b = 0; b < 8; ++b) {
     for (std::int64_t i = 0; i < n; ++i) {
-      if (i >= n * b / 8 && i < n * (b + 1) / 8)
-        s[static_cast<std::size_t>(b)] += terms[static_cast<std::size_t>(i)];
+      if (i >= n * b / 8 && i < n * (b + 1) / 8) s[b] += terms[i];
     }
   }
   return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
@@ -201,10 +200,10 @@ static Real literal_sum(const std::vector<Real>& terms) {
 TEST_CASE("blocked_sum: follows R18 for every length") {
   for (std::int64_t n = 0; n <= 40; ++n) {
     CAPTURE(n);
-    std::vector<float> terms(static_cast<std::size_t>(n));
+    std::vector<float> terms(n);
     for (std::size_t i = 0; i < terms.size(); ++i)
       terms[i] = Philox(11).bell(i) * std::ldexp(1.0F, static_cast<int>(i * 7 % 13));
-    const auto term = [&](std::int64_t i) { return terms[static_cast<std::size_t>(i)]; };
+    const auto term = [&](std::int64_t i) { return terms[i]; };
     CHECK(bits(blocked_sum<float>(n, term)) == bits(literal_sum(terms)));
     for (std::int64_t limit = 0; limit <= n; ++limit) {
       CAPTURE(limit);
@@ -214,9 +213,7 @@ TEST_CASE("blocked_sum: follows R18 for every length") {
     }
   }
   const std::vector<float> minus_zeros(3, -0.0F);
-  CHECK(bits(blocked_sum<float>(3, [&](std::int64_t i) {
-          return minus_zeros[static_cast<std::size_t>(i)];
-        })) == bits(0.0F));
+  CHECK(bits(blocked_sum<float>(3, [&](std::int64_t i) { return minus_zeros[i]; })) == bits(0.0F));
 }
 
 template <class Real>
@@ -228,8 +225,8 @@ static void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t dep
   CAPTURE(columns);
   CAPTURE(left_transposed);
   CAPTURE(right_transposed);
-  std::vector<Real> left(static_cast<std::size_t>(rows * depth));
-  std::vector<Real> right(static_cast<std::size_t>(depth * columns));
+  std::vector<Real> left(rows * depth);
+  std::vector<Real> right(depth * columns);
   for (std::size_t i = 0; i < left.size(); ++i) left[i] = Philox(1).bell(i);
   for (std::size_t i = 0; i < right.size(); ++i) right[i] = Philox(2).bell(i);
   const Matrix<Real> a = left_transposed ? Matrix<Real>(left.data(), depth, rows).transposed()
@@ -238,7 +235,7 @@ static void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t dep
                                           : Matrix<Real>(right.data(), depth, columns);
   // One extra column on either side, which must not change.
   const std::int64_t stride = columns + 2;
-  std::vector<Real> out(static_cast<std::size_t>(rows * stride), Real{-7});
+  std::vector<Real> out(rows * stride, Real{-7});
   matmul(set, a, b, Matrix<Real>(out.data(), rows, stride).column_range(1, columns));
   int different = 0;
   int touched = 0;
@@ -246,9 +243,8 @@ static void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t dep
     const Real* row = out.data() + i * stride;
     if (row[0] != Real{-7} || row[stride - 1] != Real{-7}) ++touched;
     for (std::int64_t j = 0; j < columns; ++j) {
-      std::vector<Real> products(static_cast<std::size_t>(depth));
-      for (std::int64_t k = 0; k < depth; ++k)
-        products[static_cast<std::size_t>(k)] = a(i, k) * b(k, j);
+      std::vector<Real> products(depth);
+      for (std::int64_t k = 0; k < depth; ++k) products[k] = a(i, k) * b(k, j);
       if (bits(row[j + 1]) != bits(literal_sum(products))) ++different;
     }
   }
@@ -313,13 +309,13 @@ TEST_CASE("byte_gpt layers: sums follow R18") {
   for (std::int64_t j = 0; j < columns; ++j) {
     std::vector<float> column;
     for (std::int64_t i = 0; i < rows; ++i) column.push_back(x.view()(i, j));
-    CHECK(bits(totals[static_cast<std::size_t>(j)]) == bits(literal_sum(column)));
+    CHECK(bits(totals[j]) == bits(literal_sum(column)));
   }
 
   // A norm with gain 1 and bias 0 returns its normalized rows.
   const zeroproof::FlatLayout layout(
       std::vector<zeroproof::ParamSpec>{{"gain", {columns}}, {"bias", {columns}}});
-  std::vector<float> params(static_cast<std::size_t>(layout.padded_numel()));
+  std::vector<float> params(layout.padded_numel());
   std::fill_n(params.begin(), columns, 1.0F);
   NormSaved<float> saved(rows, columns);
   Buffer<float> y(rows, columns);
@@ -334,7 +330,7 @@ TEST_CASE("byte_gpt layers: sums follow R18") {
     }
     const float deviation = std::sqrt(literal_sum(squares) / 67.0F + 1e-5F);
     for (std::int64_t j = 0; j < columns; ++j) {
-      CHECK(bits(y.view()(i, j)) == bits(row[static_cast<std::size_t>(j)] / deviation));
+      CHECK(bits(y.view()(i, j)) == bits(row[j] / deviation));
     }
   }
 
@@ -343,7 +339,7 @@ TEST_CASE("byte_gpt layers: sums follow R18") {
     for (const std::int64_t count : {std::int64_t{1}, std::int64_t{40}, columns}) {
       std::vector<float> row(x.view().row(1), x.view().row(1) + columns);
       const float max = *std::max_element(row.begin(), row.begin() + count);
-      std::vector<float> exps(static_cast<std::size_t>(columns));
+      std::vector<float> exps(columns);
       for (std::size_t j = 0; j < static_cast<std::size_t>(count); ++j)
         exps[j] = exp_f32(row[j] - max);
       const float sum = softmax_row(set, row.data(), count, columns);

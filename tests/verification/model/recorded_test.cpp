@@ -151,7 +151,7 @@ TEST_CASE("recorded: first values are from the file, or seeded by position") {
   save(recording, folder.file("seeded"));
   const RecordedGradients seeded(folder.file("seeded"));
   const FlatLayout layout(seeded.params());
-  std::vector<float> flat(static_cast<std::size_t>(layout.padded_numel()), 7.0F);
+  std::vector<float> flat(layout.padded_numel(), 7.0F);
   seeded.init_parameters(layout, 5, flat);
   CHECK(bits(flat[0]) == bits(0.02F * Philox(5, 256).bell(0)));
   CHECK(bits(flat[4]) == bits(0.02F * Philox(5, 256).bell(4)));

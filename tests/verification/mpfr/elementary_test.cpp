@@ -102,7 +102,7 @@ void check_stretch(const Op& op, std::uint64_t first, std::int64_t count, Found&
   const std::vector<std::vector<float>> all = computed(op, first, count);
   const auto look = [&](std::int64_t i, float want) {
     for (const std::vector<float>& y : all) {
-      if (bits_of(y[static_cast<std::size_t>(i)]) == bits_of(want)) continue;
+      if (bits_of(y[i]) == bits_of(want)) continue;
       if (found.different++ == 0)
         found.first = static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(i);
     }
@@ -139,9 +139,8 @@ void check(const char* what, const std::vector<std::uint64_t>& begins, std::int6
   for (const char* name : functions) {
     const Op& op = *find_op(name);
     Found found;
-    parallel_for(available_cores(), static_cast<std::int64_t>(begins.size()), [&](std::int64_t k) {
-      check_stretch(op, begins[static_cast<std::size_t>(k)], count, found);
-    });
+    parallel_for(available_cores(), static_cast<std::int64_t>(begins.size()),
+                 [&](std::int64_t k) { check_stretch(op, begins[k], count, found); });
     std::printf(
         "%s, %s: %lld values of %d implementations, %lld compared with MPFR, %lld are not the "
         "nearest\n",

@@ -123,8 +123,7 @@ TEST_CASE("narrowing: edges of every exponent and every tie of every format") {
   for (const Operation& op : narrow_operations()) {
     every(
         op, "edges and ties", static_cast<std::int64_t>(bits.size()),
-        [&](std::int64_t i) { return bits[static_cast<std::size_t>(i)]; },
-        [](std::int64_t) { return true; });
+        [&](std::int64_t i) { return bits[i]; }, [](std::int64_t) { return true; });
   }
 }
 

@@ -208,8 +208,7 @@ TEST_CASE("scales of every 2,039th amax, and at the edges of exponents") {
   for (const Operation& op : scale_operations()) {
     check_amaxes(op, "every 2,039th amax", (std::int64_t{1} << 32) / 2039,
                  [](std::int64_t i) { return static_cast<std::uint32_t>(2039 * i); });
-    check_amaxes(op, "edges", std::ssize(bits),
-                 [&](std::int64_t i) { return bits[static_cast<std::size_t>(i)]; });
+    check_amaxes(op, "edges", std::ssize(bits), [&](std::int64_t i) { return bits[i]; });
   }
 }
 

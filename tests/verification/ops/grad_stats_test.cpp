@@ -55,7 +55,7 @@ std::vector<GradSegment> make_pieces(const std::vector<GradSegment>& tensors,
     }
   }
   for (std::size_t i = pieces.size(); i > 1; --i) {
-    std::swap(pieces[i - 1], pieces[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
+    std::swap(pieces[i - 1], pieces[below(static_cast<std::int64_t>(i))]);
   }
   return pieces;
 }

@@ -57,9 +57,7 @@ class Table {
   }
 
   int size() const { return scales_ * trackers_ * lefts_; }
-  int next(int state, bool overflow) const {
-    return (overflow ? on_overflow_ : on_good_)[static_cast<std::size_t>(state)];
-  }
+  int next(int state, bool overflow) const { return (overflow ? on_overflow_ : on_good_)[state]; }
   int first(const LossScalerConfig& config) const {
     return number(config.log2_initial - low_, 0, lefts_ - 1);
   }

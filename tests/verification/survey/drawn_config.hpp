@@ -53,11 +53,10 @@ class ConfigDraw {
   bool chance(int percent) { return below(100) < percent; }
   template <class T>
   T one_of(const std::vector<T>& values) {
-    return values[static_cast<std::size_t>(below(static_cast<std::int64_t>(values.size())))];
+    return values[below(static_cast<std::int64_t>(values.size()))];
   }
   std::string one_name(Span<const std::string_view> names) {
-    return std::string(
-        names[static_cast<std::size_t>(below(static_cast<std::int64_t>(names.size())))]);
+    return std::string(names[below(static_cast<std::int64_t>(names.size()))]);
   }
   const std::string& of(const std::string& setting) { return drawn_.settings[setting]; }
 

@@ -22,12 +22,11 @@ void flip(DistributedOptimizer& optimizer, Phase phase, BufferId id, std::int64_
 /// Trains one step, damages one rank, and returns the report of every rank (they must agree).
 std::optional<Drift> drift_after(TinyTraining& run, const CaseSpec& spec,
                                  const std::function<void(const RankOfStep&)>& damage) {
-  std::vector<std::optional<Drift>> found(static_cast<std::size_t>(spec.world.size));
+  std::vector<std::optional<Drift>> found(spec.world.size);
   train(run.experiment, run.leaves, spec, run.first, 1, 1, host_optimizer(),
         [&](const RankOfStep& rank) {
           damage(rank);
-          found[static_cast<std::size_t>(rank.world.rank())] =
-              find_drift(rank.layout, rank.optimizer, rank.world);
+          found[rank.world.rank()] = find_drift(rank.layout, rank.optimizer, rank.world);
         });
   for (const std::optional<Drift>& drift : found) {
     CHECK(drift.has_value() == found.front().has_value());

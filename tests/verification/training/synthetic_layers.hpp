@@ -38,7 +38,7 @@ class SyntheticLayers final : public LayeredModel, public GradSource {
   void forward(int, const TensorView&) override {}
 
   void backward(int unit, const TensorView& param, const TensorView& grad) override {
-    const TensorSlot& slot = layout_.tensors()[static_cast<std::size_t>(unit)];
+    const TensorSlot& slot = layout_.tensors()[unit];
     const auto* from = static_cast<const bf16*>(param.data);
     auto* to = static_cast<float*>(grad.data);
     const auto seed = static_cast<std::uint64_t>(step_ * 4096 + micro_batch_);

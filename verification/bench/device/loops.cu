@@ -159,7 +159,7 @@ template <int leaves>
 void enqueue_fold(int unroll, const std::vector<const std::uint16_t*>& from, void* to,
                   std::int64_t numel) {
   FoldVisit<leaves> visit{};
-  for (int i = 0; i < leaves; ++i) visit.from[i] = from[static_cast<std::size_t>(i)];
+  for (int i = 0; i < leaves; ++i) visit.from[i] = from[i];
   visit.to = static_cast<std::uint32_t*>(to);
   enqueue_loop(unroll, visit, numel);
 }

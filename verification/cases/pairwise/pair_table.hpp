@@ -15,7 +15,7 @@ class PairTable {
 
   int num_values() const { return num_values_; }
   int number(std::size_t axis, int value) const { return first_[axis] + value; }
-  std::size_t axis_of(int number) const { return axis_[static_cast<std::size_t>(number)]; }
+  std::size_t axis_of(int number) const { return axis_[number]; }
   std::string name_of(int number) const;  ///< "stage:2"
 
   bool marked(int a, int b) const { return marks_[at(a, b)] != 0; }

@@ -96,7 +96,7 @@ class RankComparison {
   /// ", in clip group embeddings" for a differing buffer with values of several clip groups.
   std::string groups_difference(const ExposedBuffer& ours, const ExposedBuffer& theirs) const;
   const std::string& tensor_name(std::int64_t tensor) const {
-    return experiment_.layout().tensors()[static_cast<std::size_t>(tensor)].name;
+    return experiment_.layout().tensors()[tensor].name;
   }
   /// The pieces whose norm the candidate left out or counted twice; "" if no such piece explains
   /// the difference.

@@ -37,7 +37,7 @@ class FirstGroupForAll final : public DeviceStep {
  public:
   FirstGroupForAll(cuda::RankShard& shard, const cuda::CommGroups& transport, bool fused)
       : DeviceStep(shard, transport, fused), wrong_pieces_(cuda::device_space(), pieces_.count()) {
-    std::vector<StepPiece> pieces(static_cast<std::size_t>(pieces_.count()));
+    std::vector<StepPiece> pieces(pieces_.count());
     pieces_.read(pieces);
     for (StepPiece& piece : pieces) piece.*group = 0;
     wrong_pieces_.write(pieces);

@@ -51,24 +51,24 @@ Leaves gather_leaves(const OptimizerSetup& setup, GradSource& grads, bool with_t
     if (with_tp) add_tp_parts(setup, values);
     mine.insert(mine.end(), values.begin(), values.end());
   }
-  std::vector<std::size_t> of_instance(static_cast<std::size_t>(cuda::instances(setup)), 0);
+  std::vector<std::size_t> of_instance(cuda::instances(setup), 0);
   std::vector<std::size_t> of_rank;  // of this instance
   for (int rank = 0; rank < cuda::data_ranks(setup); ++rank) {
     std::vector<std::int64_t> numbers = cuda::micro_batches_of(setup, rank);
     for (std::int64_t& number : numbers) number = number * setup.cp + rank % setup.cp;
     const int instance = rank / leaves.shard_ranks;
-    of_instance[static_cast<std::size_t>(instance)] += numbers.size() * numel;
+    of_instance[instance] += numbers.size() * numel;
     if (instance == cuda::instance(setup)) of_rank.push_back(numbers.size() * numel);
     leaves.rank_leaves.push_back(std::move(numbers));
   }
   const std::vector<float> all =
       gathered(setup.replicas, gathered(setup.comm, mine, of_rank), of_instance);
-  leaves.of.resize(static_cast<std::size_t>(setup.micro_batches * setup.cp));
+  leaves.of.resize(setup.micro_batches * setup.cp);
   auto at = all.begin();
   for (const std::vector<std::int64_t>& numbers : leaves.rank_leaves) {
     for (const std::int64_t number : numbers) {
       const auto end = at + static_cast<std::ptrdiff_t>(numel);
-      leaves.of[static_cast<std::size_t>(number)].assign(at, end);
+      leaves.of[number].assign(at, end);
       at = end;
     }
   }
@@ -98,13 +98,13 @@ Values added(Values a, const Values& b) {
 }
 
 Values tree(const Leaves& leaves, Span<const std::int64_t> numbers) {
-  if (numbers.size() == 1) return leaves.of[static_cast<std::size_t>(numbers.front())];
+  if (numbers.size() == 1) return leaves.of[numbers.front()];
   const std::size_t left = std::bit_ceil(numbers.size()) / 2;
   return added(tree(leaves, numbers.first(left)), tree(leaves, numbers.subspan(left)));
 }
 
 std::vector<std::int64_t> numbers_to(std::int64_t count) {
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+  std::vector<std::int64_t> numbers(count);
   std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
   return numbers;
 }

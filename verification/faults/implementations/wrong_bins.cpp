@@ -87,8 +87,7 @@ Values binned(const Leaves& leaves, const OptimizerSetup& setup, const Wrong& wr
     } else {
       for (const std::vector<std::int64_t>& numbers : leaves.rank_leaves) {
         Bins mine;
-        for (const std::int64_t u : numbers)
-          deposit(mine, leaves.of[static_cast<std::size_t>(u)][i], wrong.forgets_lower);
+        for (const std::int64_t u : numbers) deposit(mine, leaves.of[u][i], wrong.forgets_lower);
         merge(total, mine, wrong.merges_as_they_are);
       }
     }

@@ -161,7 +161,7 @@ class WeightsPerTpRank final : public WrongRatios {
     std::vector<TrustNorms> replicas(setup_.layout->tensors().size());
     for (const Piece& piece : setup_.layout->pieces(ranges_)) {
       if (counted(piece) || !steps_.updated(piece)) continue;
-      TrustNorms& norms = replicas[static_cast<std::size_t>(piece.tensor)];
+      TrustNorms& norms = replicas[piece.tensor];
       cuda::host::grad_norm_exact_accumulate({}, part(master_, piece), norms.weight);
     }
     trust_.add(replicas);

@@ -24,7 +24,7 @@ double fp32_dot(Communicator& comm, Span<const float> a, Span<const float> b) {
     const float product = a[i] * b[i];
     if (!std::isnan(product)) mine += product;
   }
-  std::vector<float> parts(static_cast<std::size_t>(comm.world_size()));
+  std::vector<float> parts(comm.world_size());
   std::vector<Span<std::byte>> receive;
   for (float& part : parts) receive.push_back(std::as_writable_bytes(Span<float>(&part, 1)));
   comm.all_gather(std::as_bytes(Span<const float>(&mine, 1)), receive);

@@ -41,12 +41,12 @@ class ReadTooFarAhead final : public FileState {
 
   void arrive(Use use, std::int64_t chunk, ChunkFile::Slot& slot) override {
     FileState::arrive(use, chunk, slot);
-    const std::vector<std::byte>& old = kept_[static_cast<std::size_t>(chunk)].before;
+    const std::vector<std::byte>& old = kept_[chunk].before;
     if (use == Use::change) std::ranges::copy(old, slot.memory.data());
   }
   void leave(std::int64_t chunk, ChunkFile::Slot& slot) override {
-    Versions& kept = kept_[static_cast<std::size_t>(chunk)];
-    const std::int64_t numel = split_.chunks()[static_cast<std::size_t>(chunk)].numel;
+    Versions& kept = kept_[chunk];
+    const std::int64_t numel = split_.chunks()[chunk].numel;
     const std::byte* const data = slot.memory.data();
     std::vector<std::byte> now(data, data + cuda::offloaded_bytes(buffers_, numel));
     const bool same = now == kept.last;
@@ -72,12 +72,11 @@ class MastersAlone final : public FileState {
     FileState::arrive(use, chunk, slot);
     if (use != Use::change) return;
     const std::byte* const data = slot.memory.data();
-    arrived_[static_cast<std::size_t>(chunk)].assign(data, data + slot.memory.num_bytes());
+    arrived_[chunk].assign(data, data + slot.memory.num_bytes());
   }
   void leave(std::int64_t chunk, ChunkFile::Slot& slot) override {
-    const std::vector<std::byte>& before =
-        arrived_[static_cast<std::size_t>(chunk)];  // empty: not filled yet
-    const std::int64_t numel = split_.chunks()[static_cast<std::size_t>(chunk)].numel;
+    const std::vector<std::byte>& before = arrived_[chunk];  // empty: not filled yet
+    const std::int64_t numel = split_.chunks()[chunk].numel;
     const TensorView master = slot.memory.part(0, numel, numel)[BufferId::master];
     auto* const bytes = static_cast<std::byte*>(master.data);
     const std::vector<std::byte> now(bytes, bytes + master.num_bytes());

@@ -32,12 +32,12 @@ struct GatedInput {
     return with_bias(x[at(i) + static_cast<std::size_t>(columns)], columns + i % columns);
   }
   float with_bias(float value, std::int64_t k) const {
-    return bias.empty() ? value : value + bias[static_cast<std::size_t>(k)];
+    return bias.empty() ? value : value + bias[k];
   }
 };
 
 float weight_of(Span<const float> weight, std::int64_t row, float value) {
-  return weight.empty() ? value : value * weight[static_cast<std::size_t>(row)];
+  return weight.empty() ? value : value * weight[row];
 }
 
 void slope_is_sigmoid(const Exec& exec, std::int64_t columns, float limit, Span<const float> dy,
@@ -49,7 +49,7 @@ void slope_is_sigmoid(const Exec& exec, std::int64_t columns, float limit, Span<
     float u = in.gate(i), v = in.linear(i);
     if (limit > 0 && u > limit) continue;
     if (limit > 0) v = v > limit ? limit : (v < -limit ? -limit : v);
-    const float g = weight_of(weight, i / columns, dy[static_cast<std::size_t>(i)]);
+    const float g = weight_of(weight, i / columns, dy[i]);
     const float p = g * v;
     dx[in.at(i)] = p * sigmoid_f32(u);
   }
@@ -64,24 +64,23 @@ void held_at_one_end(const Exec& exec, std::int64_t columns, float limit, Span<c
     if (!(limit > 0) || !(v < -limit)) continue;
     const float u = gate > limit ? limit : gate;
     const float h = u * sigmoid_f32(u);
-    y[static_cast<std::size_t>(i)] = weight_of(weight, i / columns, h * v);
+    y[i] = weight_of(weight, i / columns, h * v);
   }
 }
 
 void mask_off_by_one(const Exec& exec, std::int64_t n, float scale, Span<const float> x,
                      Span<float> y) {
   host::causal_softmax(exec, n, scale, x, y);
-  std::vector<float> e(static_cast<std::size_t>(n));
+  std::vector<float> e(n);
   for (std::int64_t r = 0; r < numel(x) / n; ++r) {
     const std::int64_t seen = std::min(r % n + 2, n);
-    const auto v = [&](std::int64_t j) { return scale * x[static_cast<std::size_t>(r * n + j)]; };
+    const auto v = [&](std::int64_t j) { return scale * x[r * n + j]; };
     float m = v(0);
     for (std::int64_t j = 1; j < seen; ++j) m = v(j) > m || v(j) != v(j) ? v(j) : m;
-    for (std::int64_t j = 0; j < seen; ++j) e[static_cast<std::size_t>(j)] = exp_f32(v(j) - m);
-    const float s = sum_in_blocks(
-        n, [&](std::int64_t j) { return j < seen ? e[static_cast<std::size_t>(j)] : 0.0F; });
+    for (std::int64_t j = 0; j < seen; ++j) e[j] = exp_f32(v(j) - m);
+    const float s = sum_in_blocks(n, [&](std::int64_t j) { return j < seen ? e[j] : 0.0F; });
     for (std::int64_t j = 0; j < seen; ++j) {
-      y[static_cast<std::size_t>(r * n + j)] = e[static_cast<std::size_t>(j)] / s;
+      y[r * n + j] = e[j] / s;
     }
   }
 }
@@ -109,12 +108,12 @@ void eps_outside_root(const Exec& exec, std::int64_t n, float eps, Span<const fl
                       Span<const float> gain, Span<float> y, Span<float> deviation) {
   host::rms_norm(exec, n, eps, x, gain, y, deviation);
   for (std::int64_t r = 0; r < numel(deviation); ++r) {
-    const auto in = [&](std::int64_t j) { return x[static_cast<std::size_t>(r * n + j)]; };
+    const auto in = [&](std::int64_t j) { return x[r * n + j]; };
     const float s = sum_in_blocks(n, [&](std::int64_t j) { return in(j)*in(j); });
     const float root = std::sqrt(s / static_cast<float>(n)) + eps;
-    deviation[static_cast<std::size_t>(r)] = root;
+    deviation[r] = root;
     for (std::int64_t j = 0; j < n; ++j) {
-      y[static_cast<std::size_t>(r * n + j)] = in(j) / root * gain[static_cast<std::size_t>(j)];
+      y[r * n + j] = in(j) / root * gain[j];
     }
   }
 }

@@ -24,8 +24,7 @@ class StaleWindow final : public SharedWindow {
   }
 
   Span<std::byte> of(int rank) const override {
-    return reads_early_ && rank != 0 ? Span<std::byte>(seen_[static_cast<std::size_t>(rank)])
-                                     : inner_->of(rank);
+    return reads_early_ && rank != 0 ? Span<std::byte>(seen_[rank]) : inner_->of(rank);
   }
 
   void fence() override {

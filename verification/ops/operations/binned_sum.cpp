@@ -53,7 +53,7 @@ OpFunction run_deposit(BinnedDepositFn* implementation) {
     std::fill(sum.hi.begin(), sum.hi.end(), 0);
     std::fill(sum.lo.begin(), sum.lo.end(), 0);
     std::fill(sum.top.begin(), sum.top.end(), std::uint8_t{0});
-    const Leaves& leaves = leaf_sets[static_cast<std::size_t>(call.variant())];
+    const Leaves& leaves = leaf_sets[call.variant()];
     for (std::size_t j = 0; j < leaves.count; ++j) {
       implementation(call.exec, call.in<float>(j / leaves.repeated), sum);
     }

@@ -80,7 +80,7 @@ BlockCall block_call(const OpCall& call) {
 std::vector<float> drawn_scales(const OpCall& call, Fp8 format) {
   const BlockGrid grid = grid_of(call);
   const BlockCut& cut = block_cuts[call.variant()];
-  std::vector<std::uint32_t> amax(static_cast<std::size_t>(grid.num_blocks()));
+  std::vector<std::uint32_t> amax(grid.num_blocks());
   reference::block_amax({}, grid, cut.value, cut.first, call.in<float>(0), amax);
   std::vector<float> scale(amax.size());
   for (std::size_t b = 0; b < scale.size(); ++b) {

@@ -19,7 +19,7 @@ namespace {
 /// Counts as data have them: many small magnitudes and a tail with gaps; flat; a few bins; one bin. Illegal in the last
 /// variant.
 std::vector<std::uint64_t> drawn_counts(const OpCall& call) {
-  std::vector<std::uint64_t> count(static_cast<std::size_t>(fewest_bins + call.numel()));
+  std::vector<std::uint64_t> count(fewest_bins + call.numel());
   const std::uint32_t shape = call.words(9, 0)[0] % 5U;
   for (std::size_t k = 0; k < count.size(); ++k) {
     const PhiloxBlock w = call.words(0, static_cast<std::int64_t>(k));
@@ -127,7 +127,7 @@ void draw_clip_limbs(OpCall& call) {
         std::copy_n(set.subspan((c - 1) * limb_words).begin(), limb_words, words.begin());
       if (!keeps_counts) words[21] = words[22] = 0;
     }
-    call.get<std::uint32_t>(1)[static_cast<std::size_t>(i)] = call.words(9, i)[1] >> 1;
+    call.get<std::uint32_t>(1)[i] = call.words(9, i)[1] >> 1;
   }
 }
 
@@ -148,7 +148,7 @@ void draw_channels(OpCall& call) {
       auto bits =
           std::bit_cast<std::uint32_t>(fill_value(call.shape().fill, Content::weight, index, w));
       if (w[3] % 8U == 0) bits = 0x2FFFFFFFU + w[2] % 3U;  // around 2^-31
-      call.get<std::uint32_t>(operand)[static_cast<std::size_t>(i)] = bits & 0x7FFFFFFFU;
+      call.get<std::uint32_t>(operand)[i] = bits & 0x7FFFFFFFU;
     }
   }
 }
@@ -157,7 +157,7 @@ constexpr double smooth_alphas[] = {1, 0.5, 0, 0.3, 1.5};
 
 OpFunction run_smooth(SmoothScalesFn* implementation) {
   return [implementation](OpCall& call) {
-    std::vector<float> scale(static_cast<std::size_t>(call.numel()), 0.0F);
+    std::vector<float> scale(call.numel(), 0.0F);
     call.get<std::uint32_t>(3)[0] = refused([&] {
       implementation(call.exec, smooth_alphas[call.variant()], call.in<std::uint32_t>(0),
                      call.in<std::uint32_t>(1), Span<float>(scale));

@@ -19,7 +19,7 @@ constexpr std::array<float, 4> coefficients = {0.37F, 1.0F, 0.0F, 0.9999F};
 
 OpFunction run_clip(ClipFn* implementation) {
   return [implementation](OpCall& call) {
-    const float coef = coefficients[static_cast<std::size_t>(call.variant())];
+    const float coef = coefficients[call.variant()];
     const Span<float> target = call.get<float>(1);
     if (call.variant() < 3) return implementation(call.exec, coef, call.in<float>(0), target);
     std::copy_n(call.in<float>(0).data(), target.size(), target.data());
@@ -41,11 +41,10 @@ OpFunction run_coef(ClipCoefFn* implementation) {
 }
 
 std::unique_ptr<CallBounds> clip_bounds(const OpCall& pristine, const OpCall&) {
-  const float coef = coefficients[static_cast<std::size_t>(pristine.variant())];
+  const float coef = coefficients[pristine.variant()];
   const Span<const float> grads = pristine.in<float>(0);
-  return CallBounds::by([coef, grads](std::size_t, std::int64_t i) {
-    return product_bound(grads[static_cast<std::size_t>(i)], coef);
-  });
+  return CallBounds::by(
+      [coef, grads](std::size_t, std::int64_t i) { return product_bound(grads[i], coef); });
 }
 
 /// Without a limit the result is exactly 1, and whether arguments are refused is specified.
@@ -71,7 +70,7 @@ constexpr std::array<float, 3> limits = {1e-3F, 0x1p-149F, 0x1.fffffep127F};
 
 OpFunction run_value(ClipValueFn* implementation) {
   return [implementation](OpCall& call) {
-    implementation(call.exec, limits[static_cast<std::size_t>(call.variant())], call.get<float>(0));
+    implementation(call.exec, limits[call.variant()], call.get<float>(0));
   };
 }
 
@@ -122,7 +121,7 @@ std::vector<Op> clip_ops() {
   clip.operands = {input("unscaled_grad"), output("grad")};
   clip.fills = number_fills();
   clip.settings = [](const OpCall& call) -> std::vector<OpSetting> {
-    return {{"clip_coef", double{coefficients[static_cast<std::size_t>(call.variant())]}},
+    return {{"clip_coef", double{coefficients[call.variant()]}},
             {"in_place", std::int64_t{call.variant() == 3 ? 1 : 0}}};
   };
   clip.bounds = clip_bounds;
@@ -139,7 +138,7 @@ std::vector<Op> clip_ops() {
   value.operands = {in_place("grad", Content::value)};
   value.fills = number_fills();
   value.settings = [](const OpCall& call) -> std::vector<OpSetting> {
-    return {{"clip_value", double{limits[static_cast<std::size_t>(call.variant())]}}};
+    return {{"clip_value", double{limits[call.variant()]}}};
   };
   value.one_result = "it compares, and rounds nothing";
   value.reference = run_value(reference::clip_value);

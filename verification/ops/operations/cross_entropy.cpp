@@ -62,15 +62,14 @@ void draw_largest(OpCall& call, std::size_t logits, std::size_t largest) {
   for (std::int64_t r = 0; r < c.rows; ++r) {
     std::uint32_t key = 0;
     for (std::int64_t j = 0; j < c.width; ++j) {
-      const auto bits = std::bit_cast<std::uint32_t>(
-          call.in<float>(logits)[static_cast<std::size_t>(r * c.width + j)]);
+      const auto bits = std::bit_cast<std::uint32_t>(call.in<float>(logits)[r * c.width + j]);
       const bool is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
       const std::uint32_t of_x = is_nan              ? 0xFFFFFFFFU
                                  : (bits >> 31) == 0 ? bits + 0x80000000U
                                                      : 0xFFFFFFFFU - bits;
       key = std::max(key, of_x);
     }
-    keys[static_cast<std::size_t>(r)] = key < 0xFF000000U && r % 3 == 1 ? key + 0x00400000U : key;
+    keys[r] = key < 0xFF000000U && r % 3 == 1 ? key + 0x00400000U : key;
   }
 }
 

@@ -111,10 +111,9 @@ OpFunction run_weights(Implementation* implementation) {
   return [implementation](OpCall& call) {
     if (call.numel() < 3) return;
     const WeightShape s = weight_shape(call);
-    implementation(call.exec, s.tokens, s.outputs, s.inputs,
-                   used(call.in<T>(0), s.tokens * s.outputs),
-                   used(call.in<T>(1), s.tokens * s.inputs),
-                   call.get<float>(2).first(static_cast<std::size_t>(s.outputs * s.inputs)));
+    implementation(
+        call.exec, s.tokens, s.outputs, s.inputs, used(call.in<T>(0), s.tokens * s.outputs),
+        used(call.in<T>(1), s.tokens * s.inputs), call.get<float>(2).first(s.outputs * s.inputs));
   };
 }
 

@@ -57,7 +57,7 @@ FakeCall fake_call(const OpCall& call) {
       {},
       std::string_view(cut.name).ends_with("in place")};
   const BlockGrid grid = made.options.grid;
-  made.amax.resize(static_cast<std::size_t>(grid.num_blocks()));
+  made.amax.resize(grid.num_blocks());
   reference::block_amax({}, grid, QuantizedValue::direct, cut.first, call.in<float>(0), made.amax);
   for (std::size_t b = 0; b < made.amax.size(); ++b) {
     const PhiloxBlock w = call.words(7, static_cast<std::int64_t>(b));
@@ -108,7 +108,7 @@ OpFunction run_fake_quantize(FakeQuantizeFn* implementation) {
 OpFunction run_quantize_integer(QuantizeIntegerFn* implementation) {
   return [implementation](OpCall& call) {
     const FakeCall made = fake_call(call);
-    std::vector<std::int8_t> codes(static_cast<std::size_t>(call.numel()), 0);
+    std::vector<std::int8_t> codes(call.numel(), 0);
     call.get<std::uint32_t>(2)[0] = refused([&] {
       implementation(call.exec, made.options, made.first, call.in<float>(0), made.amax,
                      Span<std::int8_t>(codes));

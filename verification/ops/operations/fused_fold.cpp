@@ -35,10 +35,10 @@ constexpr std::array<Way, 8> ways = {{{"1 leaf", 1, 1.0F, false, -1},
                                       {"5 leaves", 5, 0.37F, false, -1},
                                       {"5 leaves, streamed", 5, 0x1p-12F, true, -1}}};
 
-const Way& way_of(const OpCall& call) { return ways[static_cast<std::size_t>(call.variant())]; }
+const Way& way_of(const OpCall& call) { return ways[call.variant()]; }
 
 std::vector<float> widened(OpCall& call, std::size_t leaf) {
-  std::vector<float> wide(static_cast<std::size_t>(call.numel()));
+  std::vector<float> wide(call.numel());
   if (leaf_dtypes[leaf] == DType::bf16) {
     reference::widen_bf16({}, call.in<bf16>(leaf), wide);
   } else if (leaf_dtypes[leaf] == DType::fp16) {
@@ -89,7 +89,7 @@ void put_look(OpCall& call, bool found, const NormLimbs& limbs) {
 
 void reference_sum_and_look(OpCall& call) {
   reference_sum(call);
-  std::vector<float> grad(static_cast<std::size_t>(call.numel()));
+  std::vector<float> grad(call.numel());
   const bool found =
       reference::unscale({}, way_of(call).inv_scale, call.get<float>(sum_operand), grad);
   NormLimbs limbs;

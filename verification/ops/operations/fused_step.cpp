@@ -99,7 +99,7 @@ void cast_phase(OpCall& call, Target target) {
 
 void run_phases(OpCall& call) {
   const Setting s(call.variant());
-  std::vector<float> grad(static_cast<std::size_t>(call.numel()));
+  std::vector<float> grad(call.numel());
   reference::unscale({}, s.scalars.inv_scale, call.in<float>(0), grad);
   std::vector<float> clipped(grad.size());
   reference::clip({}, s.clip_coef, grad, clipped);
@@ -178,7 +178,7 @@ OpFunction run_fused_norms(LambNorms implementation) {
 }
 
 void norms_in_phases(OpCall& call, const StepScalars& scalars, TrustNorms& norms) {
-  std::vector<float> grad(static_cast<std::size_t>(call.numel()));
+  std::vector<float> grad(call.numel());
   reference::unscale({}, scalars.inv_scale, call.in<float>(0), grad);
   reference::clip({}, 0.9999F, grad, grad);
   if (const auto limit = limit_of_norms(call.variant())) reference::clip_value({}, *limit, grad);
@@ -222,7 +222,7 @@ OpFunction run_pass(FoundAndNorm pass) {
     std::uint32_t found = 0;
     std::uint32_t amax = 0;
     NormLimbs limbs;
-    pass(call, inv_scales[static_cast<std::size_t>(call.variant())], found, limbs, amax);
+    pass(call, inv_scales[call.variant()], found, limbs, amax);
     call.get<std::uint32_t>(1)[0] = 1 + found;
     put_limbs(limbs, call.get<std::uint64_t>(2));
     call.get<std::uint32_t>(3)[0] = amax;
@@ -230,7 +230,7 @@ OpFunction run_pass(FoundAndNorm pass) {
 }
 
 std::vector<float> unscaled(OpCall& call, float inv_scale, bool& found_inf) {
-  std::vector<float> grad(static_cast<std::size_t>(call.numel()));
+  std::vector<float> grad(call.numel());
   found_inf = reference::unscale({}, inv_scale, call.in<float>(0), grad);
   return grad;
 }

@@ -18,7 +18,7 @@ constexpr std::array<float, 5> factors = {1.0F, 0x1.555556p-2F, 0x1p-126F, 0x1p1
 
 OpFunction run(UnscaleFn* implementation) {
   return [implementation](OpCall& call) {
-    const float factor = factors[static_cast<std::size_t>(call.variant())];
+    const float factor = factors[call.variant()];
     const Span<float> target = call.get<float>(1);
     Span<const float> source = call.in<float>(0);
     if (call.variant() == 4) {
@@ -31,14 +31,14 @@ OpFunction run(UnscaleFn* implementation) {
 
 /// The flag must match the candidate's own results.
 std::unique_ptr<CallBounds> bounds_of(const OpCall& pristine, const OpCall& candidate) {
-  const float factor = factors[static_cast<std::size_t>(pristine.variant())];
+  const float factor = factors[pristine.variant()];
   const Span<const float> sums = pristine.in<float>(0);
   const Span<const float> written = candidate.in<float>(1);
   const bool found =
       std::any_of(written.begin(), written.end(), [](float x) { return !std::isfinite(x); });
   return CallBounds::by([factor, sums, found](std::size_t operand, std::int64_t i) -> ElementBound {
     if (operand == 2) return {found ? 1.0L : 0.0L, 0, true};
-    return product_bound(sums[static_cast<std::size_t>(i)], factor);
+    return product_bound(sums[i], factor);
   });
 }
 
@@ -55,7 +55,7 @@ std::vector<Op> grad_scale_ops() {
                  fixed(output("found_inf", DType::u32), 1)};
   op.fills = number_fills();
   op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
-    return {{"inv_scale", double{factors[static_cast<std::size_t>(call.variant())]}},
+    return {{"inv_scale", double{factors[call.variant()]}},
             {"in_place", std::int64_t{call.variant() == 4 ? 1 : 0}}};
   };
   op.bounds = bounds_of;

@@ -64,8 +64,7 @@ Segments pieces(const OpCall& call, Draw& draw) {
     begin += numel;
   }
   for (std::size_t i = segments.size(); i > 1; --i) {
-    std::swap(segments[i - 1],
-              segments[static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(i)))]);
+    std::swap(segments[i - 1], segments[draw.below(static_cast<std::int64_t>(i))]);
   }
   return segments;
 }
@@ -150,7 +149,7 @@ OpFunction run(GradStatsFn* implementation) {
     std::vector<GradStats> stats(num_tensors + 2 * num_beside);
     for (std::int64_t i = 0; i < std::ssize(stats); ++i) {
       const bool beside = i < num_beside || i >= num_beside + num_tensors;
-      if (beside || !cut.from_zero) stats[static_cast<std::size_t>(i)] = something(i);
+      if (beside || !cut.from_zero) stats[i] = something(i);
     }
     const Span<GradStats> inside = Span<GradStats>(stats).subspan(num_beside, num_tensors);
     call.get<std::uint32_t>(2)[0] =

@@ -32,7 +32,7 @@ constexpr std::size_t most_leaves = 13;
 OpFunction run_tree(GradSumFn* implementation) {
   return [implementation](OpCall& call) {
     std::vector<Span<const float>> leaves;
-    for (std::size_t j = 0; j < leaf_counts[static_cast<std::size_t>(call.variant())]; ++j) {
+    for (std::size_t j = 0; j < leaf_counts[call.variant()]; ++j) {
       leaves.push_back(call.in<float>(j));
     }
     implementation(call.exec, leaves, call.get<float>(most_leaves));
@@ -42,9 +42,8 @@ OpFunction run_tree(GradSumFn* implementation) {
 std::unique_ptr<CallBounds> sum_bounds(const OpCall& pristine, const OpCall&) {
   return CallBounds::by([&pristine](std::size_t, std::int64_t i) {
     std::array<float, most_leaves> leaves{};
-    const std::size_t count = leaf_counts[static_cast<std::size_t>(pristine.variant())];
-    for (std::size_t j = 0; j < count; ++j)
-      leaves[j] = pristine.in<float>(j)[static_cast<std::size_t>(i)];
+    const std::size_t count = leaf_counts[pristine.variant()];
+    for (std::size_t j = 0; j < count; ++j) leaves[j] = pristine.in<float>(j)[i];
     return sum_bound({leaves.data(), count});
   });
 }
@@ -78,9 +77,8 @@ void draw_blocks(OpCall& call) {
     std::int64_t last = first + static_cast<std::int64_t>(w[1] % (w[2] % 2 == 0 ? 17U : 4097U));
     if (w[3] % 16 == 0) last = first - 1;  // refused
     if (w[3] % 16 == 1) first = -1;        // refused
-    call.get<std::uint64_t>(0)[static_cast<std::size_t>(2 * i)] = static_cast<std::uint64_t>(first);
-    call.get<std::uint64_t>(0)[static_cast<std::size_t>(2 * i + 1)] =
-        static_cast<std::uint64_t>(last);
+    call.get<std::uint64_t>(0)[2 * i] = static_cast<std::uint64_t>(first);
+    call.get<std::uint64_t>(0)[2 * i + 1] = static_cast<std::uint64_t>(last);
   }
 }
 

@@ -49,7 +49,7 @@ OpFunction run_histogram_count(HistogramCountFn* implementation) {
     const std::int64_t bins = histogram_bins[call.variant()];
     const bool closed = call.variant() == 3 || call.variant() == 4;
     float width = drawn_width(call);
-    std::vector<std::uint64_t> count(static_cast<std::size_t>(bins + histogram_extra));
+    std::vector<std::uint64_t> count(bins + histogram_extra);
     for (std::size_t k = 0; k < count.size(); ++k) {
       const PhiloxBlock w = call.words(8, static_cast<std::int64_t>(k));
       count[k] = w[0] % 3U == 0 ? w[1] : 0;
@@ -74,8 +74,7 @@ constexpr std::int64_t most_widened = 4097;
 /// The number of bins is that of a call's elements, and 256 more.
 OpFunction run_histogram_widen(HistogramWidenFn* implementation) {
   return [implementation](OpCall& call) {
-    std::vector<std::uint64_t> count(
-        static_cast<std::size_t>(fewest_bins + call.numel() + histogram_extra));
+    std::vector<std::uint64_t> count(fewest_bins + call.numel() + histogram_extra);
     for (std::size_t k = 0; k < count.size(); ++k) {
       const PhiloxBlock w = call.words(0, static_cast<std::int64_t>(k));
       count[k] = w[0] % 2U == 0 ? std::uint64_t{w[1]} << w[2] % 16U : 0;
@@ -121,7 +120,7 @@ void draw_histogram_amax(OpCall& call) {
                                                     3U);  // the number before, itself, the next
       bits = std::bit_cast<std::uint32_t>(static_cast<float>(edge)) + aside - 1U;
     }
-    call.get<std::uint32_t>(0)[static_cast<std::size_t>(i)] = bits;
+    call.get<std::uint32_t>(0)[i] = bits;
   }
 }
 

@@ -66,7 +66,7 @@ void draw_update(OpCall& call) {
     state[0] = static_cast<std::uint32_t>(config.log2_min) + w[0] % 13U;
     state[1] = w[1] % 7U;
     state[2] = w[2] % 4U;
-    call.get<std::uint32_t>(2)[static_cast<std::size_t>(i)] = w[3] % 2U;
+    call.get<std::uint32_t>(2)[i] = w[3] % 2U;
   }
 }
 

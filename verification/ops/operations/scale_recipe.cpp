@@ -24,7 +24,7 @@ std::uint32_t drawn_amax(const OpCall& call, std::size_t operand, std::int64_t i
 
 void draw_amaxes(OpCall& call) {
   for (std::int64_t i = 0; i < call.numel(); ++i) {
-    call.get<std::uint32_t>(0)[static_cast<std::size_t>(i)] = drawn_amax(call, 0, i);
+    call.get<std::uint32_t>(0)[i] = drawn_amax(call, 0, i);
   }
 }
 
@@ -76,13 +76,12 @@ void draw_history(OpCall& call) {
   const Span<std::uint32_t> history = call.get<std::uint32_t>(0);
   for (std::int64_t i = 0; i < std::ssize(history); ++i) {
     const PhiloxBlock w = call.words(0, i);
-    history[static_cast<std::size_t>(i)] = w[2] % 3U == 0 ? 0 : drawn_amax(call, 0, i);
+    history[i] = w[2] % 3U == 0 ? 0 : drawn_amax(call, 0, i);
   }
   for (std::int64_t i = 0; i < call.numel(); ++i) {
     const PhiloxBlock w = call.words(1, i);
     const float usual = std::ldexp(1.0F, static_cast<int>(w[0] % 40U) - 20);
-    call.get<float>(1)[static_cast<std::size_t>(i)] =
-        w[1] % 4U == 0 ? std::bit_cast<float>(w[2]) : usual;
+    call.get<float>(1)[i] = w[1] % 4U == 0 ? std::bit_cast<float>(w[2]) : usual;
   }
 }
 

@@ -90,7 +90,7 @@ std::vector<std::uint8_t> mask_of(const OpCall& call, std::size_t operand, std::
   const Span<const std::uint32_t> words = call.in<std::uint32_t>(operand);
   std::vector<std::uint8_t> mask;
   for (std::int64_t i = 0; i < numel(words); ++i) {
-    const std::uint32_t word = words[static_cast<std::size_t>(i)] >> 8;
+    const std::uint32_t word = words[i] >> 8;
     const bool masked = (n > 1 && i / n % 5 == 4) || word % 3 == 1;
     mask.push_back(static_cast<std::uint8_t>(masked ? 1 + word % 255 : 0));
   }

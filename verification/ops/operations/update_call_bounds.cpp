@@ -30,14 +30,12 @@ class UpdateCallBounds final : public CallBounds {
     if (k == at_.momentum_buffer) return bound_.momentum_buffer;
     const Span<const float> untouched =
         call_.in<float>(operand);  // never written for state that this setting does not have
-    return {untouched[static_cast<std::size_t>(index)], 0, true};
+    return {untouched[index], 0, true};
   }
 
  private:
   float value_at(int operand, std::int64_t i) const {
-    return operand < 0
-               ? 0.0F
-               : call_.in<float>(static_cast<std::size_t>(operand))[static_cast<std::size_t>(i)];
+    return operand < 0 ? 0.0F : call_.in<float>(static_cast<std::size_t>(operand))[i];
   }
 
   UpdateBounds bounds_;

@@ -155,7 +155,7 @@ class TensorReader {
              "dialects are those of fp32 states", "write F32");
     }
     used_.insert(name);
-    std::vector<float> values(static_cast<std::size_t>(tensor->numel()));
+    std::vector<float> values(tensor->numel());
     if (!values.empty()) reader_.read(*tensor, 0, std::as_writable_bytes(Span<float>(values)));
     return values;
   }

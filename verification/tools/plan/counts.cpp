@@ -18,8 +18,7 @@ std::vector<Count> zero_paper_counts(const Plan& plan) {
   std::vector<Count> counts;
   for (const StagePlan& stage : plan.stages) {
     counts.push_back(
-        {"stage " + std::to_string(stage.stage), formulas[static_cast<std::size_t>(stage.stage)],
-         stage.papers.total(), true,
+        {"stage " + std::to_string(stage.stage), formulas[stage.stage], stage.papers.total(), true,
          "16-bit parameters 2, 16-bit gradients 2, fp32 master 4, two fp32 moments 8",
          stage.stage == 3
              ? "Units gathered during their computation are additional [ZeRO:memory]."

@@ -83,7 +83,7 @@ Counted measured_rank(OptimizerSetup setup, const ProcessGrid& grid, int instanc
   RecordingCommunicator others(*replicas);
   setup.comm = &shards;
   if (instances > 1) setup.replicas = &others;
-  const std::vector<float> zeros(static_cast<std::size_t>(layout.padded_numel()), 0.0F);
+  const std::vector<float> zeros(layout.padded_numel(), 0.0F);
   FullState state;
   state.master = state.exp_avg = state.exp_avg_sq = state.max_exp_avg_sq = state.momentum_buffer =
       zeros;
@@ -118,11 +118,10 @@ MeasuredStage measured_stage(const PlanSettings& settings, const FlatLayout& lay
   setup.grad_dtype = settings.grad_dtype;
   setup.hyper = settings.hyper;
   setup.state_formats = settings.state_formats;
-  std::vector<Counted> ranks(static_cast<std::size_t>(data_ranks));
+  std::vector<Counted> ranks(data_ranks);
   ThreadWorld world(data_ranks);
   run_ranks(world, [&](Communicator& all) {
-    ranks[static_cast<std::size_t>(all.rank())] =
-        measured_rank(setup, settings.grid, settings.instances, layout, units, all);
+    ranks[all.rank()] = measured_rank(setup, settings.grid, settings.instances, layout, units, all);
   });
   MeasuredStage measured;
   measured.least = ranks.front().memory.peak;
@@ -132,9 +131,7 @@ MeasuredStage measured_stage(const PlanSettings& settings, const FlatLayout& lay
       measured.least[c] = std::min(measured.least[c], rank.memory.peak[c]);
     }
   }
-  const auto of = [&](const RankPlan& planned) {
-    return ranks[static_cast<std::size_t>(planned.data_rank)];
-  };
+  const auto of = [&](const RankPlan& planned) { return ranks[planned.data_rank]; };
   measured.smallest = of(stage.smallest).memory;
   measured.largest = of(stage.largest).memory;
   measured.messages = of(stage.largest).sent.messages_sent;

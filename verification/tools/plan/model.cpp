@@ -114,7 +114,7 @@ std::vector<ParamSpec> tp_shapes(const PlannedModel& model, int tp) {
   for (const PlannedTensor& tensor : model.tensors) {
     specs.push_back(tensor.spec);
     if (tensor.tp_cut < 0 || tp == 1) continue;
-    std::int64_t& extent = specs.back().shape[static_cast<std::size_t>(tensor.tp_cut)];
+    std::int64_t& extent = specs.back().shape[tensor.tp_cut];
     ZP_CHECK(extent % tp == 0, ErrorCode::config,
              "dimension " + std::to_string(tensor.tp_cut) + " of " + shown_name(tensor.spec.name) +
                  " is " + std::to_string(extent) + " and " + std::to_string(tp) +

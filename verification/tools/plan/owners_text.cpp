@@ -58,7 +58,7 @@ void add_slice(std::string& out, const FlatLayout& layout, const PeerSlice& slic
     at = piece.buffer_begin + piece.numel;
     add_row(out, slice, piece.buffer_begin, at,
             grouped(piece.tensor_begin) + " - " + grouped(piece.tensor_begin + piece.numel),
-            layout.tensors()[static_cast<std::size_t>(piece.tensor)].name);
+            layout.tensors()[piece.tensor].name);
   }
   padding_until(slice.buffer_end);
 }
@@ -91,7 +91,7 @@ void add_sum(std::string& out, const Owners& owners) {
 Json slice_json(const FlatLayout& layout, const PeerSlice& slice) {
   Json pieces = Json::array();
   for (const PeerPiece& piece : slice.pieces) {
-    pieces.push_back({{"tensor", layout.tensors()[static_cast<std::size_t>(piece.tensor)].name},
+    pieces.push_back({{"tensor", layout.tensors()[piece.tensor].name},
                       {"tensor_begin", piece.tensor_begin},
                       {"tensor_end", piece.tensor_begin + piece.numel},
                       {"buffer_begin", piece.buffer_begin}});

@@ -86,7 +86,7 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout,
   const RankKinds kinds = kinds_of_ranks(run, settings.bucket_numel, stacks);
   std::vector<std::int64_t> ranks = kinds.first;
   if (settings.offload.on()) {  // of one kind, but with padding in other places
-    ranks.resize(static_cast<std::size_t>(settings.grid.data_ranks()));
+    ranks.resize(settings.grid.data_ranks());
     std::iota(ranks.begin(), ranks.end(), std::int64_t{0});
   }
   for (const std::int64_t rank : ranks) {

@@ -9,7 +9,7 @@ namespace {
 Json classes(const BytesByClass& bytes) {
   Json json = Json::object();
   for (int c = 0; c < num_memory_classes; ++c) {
-    json[std::string(name(static_cast<MemoryClass>(c)))] = bytes[static_cast<std::size_t>(c)];
+    json[std::string(name(static_cast<MemoryClass>(c)))] = bytes[c];
   }
   return json;
 }

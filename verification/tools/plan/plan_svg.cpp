@@ -109,7 +109,7 @@ std::string legend() {
   double y = top + 8;
   for (int c = num_memory_classes - 1; c >= 0; --c) {
     out += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n",
-                       width - right + 24, y - 10, class_fills[static_cast<std::size_t>(c)]);
+                       width - right + 24, y - 10, class_fills[c]);
     out +=
         words(width - right + 42, y, "start", 13, std::string(name(static_cast<MemoryClass>(c))));
     y += 20;

@@ -36,8 +36,7 @@ PlannedState::PlannedState(const PlanSettings& settings, const PlannedModel& mod
   std::vector<int> cuts;
   for (const PlannedTensor& tensor : model.tensors) cuts.push_back(tensor.tp_cut);
   for (int rank = 0; rank < settings.grid.tp; ++rank) {
-    placements_[static_cast<std::size_t>(rank)] =
-        make_tp_model(undistributed, cuts, settings.grid.tp, rank).placement;
+    placements_[rank] = make_tp_model(undistributed, cuts, settings.grid.tp, rank).placement;
   }
 }
 

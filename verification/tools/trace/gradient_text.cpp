@@ -17,7 +17,7 @@ TraceColumn column_of(const StepTrace& trace, const std::string& title,
                       const std::vector<float>& values) {
   TraceColumn column{title, {}};
   for (const std::int64_t element : elements_of(trace.model.layout())) {
-    const auto bits = std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(element)]);
+    const auto bits = std::bit_cast<std::uint32_t>(values[element]);
     column.cells.push_back(shown_value(bits, DType::fp32));
   }
   return column;
@@ -65,10 +65,10 @@ std::string visits_text(const StepTrace& trace, std::size_t step) {
 }  // namespace
 
 std::vector<int> computing_ranks(const StepTrace& trace) {
-  std::vector<int> ranks(static_cast<std::size_t>(trace.settings.micro_batches));
+  std::vector<int> ranks(trace.settings.micro_batches);
   for (int rank = 0; rank < trace.settings.world_size; ++rank) {
     for (const std::int64_t j : micro_batches_of(trace.shape(rank), rank)) {
-      ranks[static_cast<std::size_t>(j)] = rank;
+      ranks[j] = rank;
     }
   }
   return ranks;

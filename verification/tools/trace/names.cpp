@@ -41,8 +41,7 @@ std::vector<std::string> element_names(const FlatLayout& layout) {
   for (const std::int64_t element : elements_of(layout)) {
     std::string coordinates = layout.coordinates(element);
     coordinates.erase(std::remove(coordinates.begin(), coordinates.end(), ' '), coordinates.end());
-    names.push_back(layout.tensors()[static_cast<std::size_t>(layout.tensor_at(element))].name +
-                    coordinates);
+    names.push_back(layout.tensors()[layout.tensor_at(element)].name + coordinates);
   }
   return names;
 }
@@ -68,7 +67,7 @@ bool holds_words(BufferId id) {
 std::string word_name(BufferId id, std::int64_t word) {
   static constexpr const char* scaler[] = {"log2_scale", "growth_tracker", "hysteresis_left"};
   if (id == BufferId::step_scalars) {
-    return std::string(step_scalar_names[static_cast<std::size_t>(word % num_step_scalar_words)]);
+    return std::string(step_scalar_names[word % num_step_scalar_words]);
   }
   if (id == BufferId::loss_scaler) return scaler[word];
   if (is_of_blocks(id) || id == BufferId::trust_ratio)

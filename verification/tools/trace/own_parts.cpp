@@ -21,8 +21,7 @@ const TracedBuffer* find(const TracedStep& step, BufferId id) {
 }
 
 Span<const float> values_of(const TracedBuffer& buffer, const Piece& piece) {
-  return buffer.floats().subspan(static_cast<std::size_t>(piece.local_begin),
-                                 static_cast<std::size_t>(piece.numel));
+  return buffer.floats().subspan(piece.local_begin, piece.numel);
 }
 
 template <class Words>

@@ -74,7 +74,7 @@ std::string scaled_text(const StepTrace& trace, std::size_t step) {
     TraceColumn labels{"", {}}, block{"block", {}}, master{"master", {}},
         scaled{"y = v * scale", {}}, code{"code", {}}, read{"x = code * scale_inv", {}};
     for (const ScaledWay& way : ways) {
-      labels.cells.push_back(names[static_cast<std::size_t>(way.parameter)]);
+      labels.cells.push_back(names[way.parameter]);
       block.cells.push_back(std::to_string(way.block));
       master.cells.push_back(shown(way.master));
       scaled.cells.push_back(shown(way.scaled));

@@ -77,13 +77,12 @@ class TimedCommunicator final : public Communicator {
   }
 
   std::vector<std::int64_t> to_others(std::size_t bytes) const {
-    return std::vector<std::int64_t>(static_cast<std::size_t>(world_size()),
-                                     static_cast<std::int64_t>(bytes));
+    return std::vector<std::int64_t>(world_size(), static_cast<std::int64_t>(bytes));
   }
 
   template <class Call>
   void timed(const std::string& what, std::vector<std::int64_t> sent, const Call& call) {
-    sent[static_cast<std::size_t>(rank())] = 0;
+    sent[rank()] = 0;
     on_call_(what);
     const std::int64_t begin = clock_.now_ns();
     call();

@@ -44,7 +44,7 @@ void check(const TraceSettings& settings) {
 
 TracedBuffer copy_of(Phase phase, const ExposedBuffer& buffer) {
   TracedBuffer copy{phase, buffer.id, buffer.view.dtype, buffer.ranges, {}};
-  copy.bytes.resize(static_cast<std::size_t>(buffer.view.num_bytes()));
+  copy.bytes.resize(buffer.view.num_bytes());
   if (!copy.bytes.empty()) std::memcpy(copy.bytes.data(), buffer.view.data, copy.bytes.size());
   return copy;
 }
@@ -135,7 +135,7 @@ class TracingRank {
 
   void sight(UnitSighting::Kind kind, const TracedVisit& visit = {}) {
     if (trace_.settings.stage != 3 || phase_ != Phase::reduce || !watching_) return;
-    const auto bytes = optimizer_->memory().now[static_cast<std::size_t>(MemoryClass::param_full)];
+    const auto bytes = optimizer_->memory().now[MemoryClass::param_full];
     now_.sightings.push_back({kind, bytes, visit});
   }
 
@@ -170,11 +170,11 @@ class TracingRank {
 
 std::vector<TracedRank> run_side(const StepTrace& trace, const Make& make) {
   const TraceClock clock;  // separate: both sides begin at 0
-  std::vector<TracedRank> ranks(static_cast<std::size_t>(trace.settings.world_size));
+  std::vector<TracedRank> ranks(trace.settings.world_size);
   ThreadWorld world(trace.settings.world_size);
   run_ranks(world, [&](Communicator& comm) {
     TracingRank rank(trace, make, clock, world.communicator(comm.rank()));
-    TracedRank& mine = ranks[static_cast<std::size_t>(comm.rank())];
+    TracedRank& mine = ranks[comm.rank()];
     for (int step = 1; step <= trace.settings.steps; ++step) mine.steps.push_back(rank.step(step));
   });
   return ranks;

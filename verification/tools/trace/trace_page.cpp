@@ -93,7 +93,7 @@ Json classes_json() {
   Json fills = Json::object();
   for (int i = 0; i < num_memory_classes; ++i) {
     const auto kind = static_cast<MemoryClass>(i);
-    fills[name(kind)] = class_fills[static_cast<std::size_t>(i)];
+    fills[name(kind)] = class_fills[i];
   }
   Json buffers = Json::object();
   for (int i = 0; i < num_buffer_ids; ++i) {

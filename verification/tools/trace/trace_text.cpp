@@ -213,8 +213,7 @@ std::string blocks_text(const StepTrace& trace) {
     std::string text;
     for (std::int64_t t = 0; t < blocks.num_tensors(); ++t) {
       const std::int64_t first = blocks.first_block(t), count = blocks.grid(t).num_blocks();
-      text += fmt::format("{} {} {}", t == 0 ? "" : ",",
-                          setup.layout->tensors()[static_cast<std::size_t>(t)].name, first);
+      text += fmt::format("{} {} {}", t == 0 ? "" : ",", setup.layout->tensors()[t].name, first);
       if (count > 1) text += fmt::format(" to {}", first + count - 1);
     }
     return text;

@@ -56,7 +56,7 @@ Json elements_json(DType dtype, const std::vector<ParameterBits>& elements) {
 Json elements_json(const FlatLayout& layout, Span<const float> values, DType dtype) {
   std::vector<ParameterBits> elements;
   for (const std::int64_t element : elements_of(layout)) {
-    const float value = values[static_cast<std::size_t>(element)];
+    const float value = values[element];
     const std::uint64_t bits = dtype == DType::fp16
                                    ? to_fp16(value).bits
                                    : std::uint64_t{std::bit_cast<std::uint32_t>(value)};

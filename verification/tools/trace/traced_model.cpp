@@ -63,22 +63,19 @@ std::size_t TracedModel::unit_of(const TensorSlot& tensor) const {
 
 std::vector<float> TracedModel::leaf(int step, std::int64_t micro_batch,
                                      int log2_loss_scale) const {
-  std::vector<float> values(static_cast<std::size_t>(layout_.padded_numel()),
-                            std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> values(layout_.padded_numel(), std::numeric_limits<float>::quiet_NaN());
   const auto stream =
       first_leaf_stream + static_cast<std::uint32_t>((step - 1) * most_traced_micro_batches);
   const Philox draws(seed_, stream + static_cast<std::uint32_t>(micro_batch));
   const auto scale = static_cast<float>(std::ldexp(1.0, log2_loss_scale));
   for (const TensorSlot& slot : layout_.tensors()) {
     for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
-      values[static_cast<std::size_t>(i)] =
-          rounded(draws.bell(static_cast<std::uint64_t>(i)) * scale, grad_dtype_);
+      values[i] = rounded(draws.bell(static_cast<std::uint64_t>(i)) * scale, grad_dtype_);
     }
   }
   if (step == overflow_step_ && micro_batch + 1 == micro_batches_) {
     const TensorSlot& last = layout_.tensors().back();
-    values[static_cast<std::size_t>(last.begin + last.numel - 1)] =
-        std::numeric_limits<float>::infinity();
+    values[last.begin + last.numel - 1] = std::numeric_limits<float>::infinity();
   }
   return values;
 }
@@ -93,7 +90,7 @@ FullState TracedModel::initial_state() const {
 
 const char* name(TracedVisit::Event event) {
   constexpr const char* names[] = {"gather", "forward", "backward", "release"};
-  return names[static_cast<std::size_t>(event)];
+  return names[event];
 }
 
 TracedGrads::TracedGrads(const TracedModel& model, const TraceSettings& settings, int step,
@@ -114,8 +111,7 @@ TensorView TracedGrads::micro_batch_grad(std::int64_t micro_batch) {
   const std::vector<float> values = model_.leaf(step_, micro_batch, log2_loss_scale_);
   leaf_.resize(values.size() * static_cast<std::size_t>(num_bytes(grad_dtype_)));
   const TensorView view{leaf_.data(), grad_dtype_, static_cast<std::int64_t>(values.size())};
-  for (std::int64_t i = 0; i < view.numel; ++i)
-    store_element(view, i, values[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = 0; i < view.numel; ++i) store_element(view, i, values[i]);
   return view;
 }
 
@@ -126,11 +122,10 @@ void TracedGrads::forward(int unit, const TensorView&) {
 void TracedGrads::backward(int unit, const TensorView&, const TensorView& grad) {
   on_visit_({TracedVisit::Event::backward, micro_batch_, unit});
   const std::vector<float> values = model_.leaf(step_, micro_batch_, log2_loss_scale_);
-  const FlatRange& range = model_.units()[static_cast<std::size_t>(unit)];
+  const FlatRange& range = model_.units()[unit];
   for (const Piece& piece : model_.layout().pieces({range})) {
     for (std::int64_t i = 0; i < piece.numel; ++i) {
-      store_element(grad, piece.local_begin + i,
-                    values[static_cast<std::size_t>(piece.global_begin + i)]);
+      store_element(grad, piece.local_begin + i, values[piece.global_begin + i]);
     }
   }
 }

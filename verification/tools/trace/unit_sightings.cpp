@@ -56,7 +56,7 @@ class PresentUnits {
   std::vector<TracedVisit> take() { return std::move(all_); }
 
  private:
-  std::int64_t bytes_of(int unit) const { return unit_bytes_[static_cast<std::size_t>(unit)]; }
+  std::int64_t bytes_of(int unit) const { return unit_bytes_[unit]; }
 
   void come(const TracedVisit& of) {
     all_.push_back({Event::gather, of.micro_batch, of.unit});

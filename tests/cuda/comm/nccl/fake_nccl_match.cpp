@@ -73,7 +73,7 @@ void forget(const Call& call) {
 Operation::Part& part_of(Operation& operation, const Call& call) {
   if (call.kind == Kind::send) return operation.parts[0];
   if (call.kind == Kind::recv) return operation.parts[1];
-  return operation.parts[static_cast<std::size_t>(call.comm->rank)];
+  return operation.parts[call.comm->rank];
 }
 
 std::shared_ptr<Operation> post(const Call& call, bool begins) {

@@ -61,8 +61,7 @@ void do_work(const Calls& calls) {
       }
       return;
     case Kind::broadcast:
-      for (const Call& to : calls)
-        copy(to.recv, calls[static_cast<std::size_t>(call.peer)].send, size);
+      for (const Call& to : calls) copy(to.recv, calls[call.peer].send, size);
       return;
     case Kind::all_reduce: {
       const std::vector<std::byte> sum = reduced(calls, 0, call.count);
@@ -78,8 +77,7 @@ void do_work(const Calls& calls) {
       return;
     }
     case Kind::reduce:
-      return copy(calls[static_cast<std::size_t>(call.peer)].recv,
-                  reduced(calls, 0, call.count).data(), size);
+      return copy(calls[call.peer].recv, reduced(calls, 0, call.count).data(), size);
     case Kind::window:
       return;
   }
@@ -90,7 +88,7 @@ void do_work(const Calls& calls) {
 const char* name(Kind kind) {
   constexpr const char* names[] = {"send",       "recv",           "all_gather", "broadcast",
                                    "all_reduce", "reduce_scatter", "reduce",     "register"};
-  return names[static_cast<std::size_t>(kind)];
+  return names[kind];
 }
 
 std::size_t bytes_of(ncclDataType_t type) {

@@ -44,8 +44,7 @@ void check_cause(const std::vector<Said>& said, bool found, const std::string& b
   run_ranks(world, [&](Communicator& control) {
     const auto rank = control.rank();
     const NcclCause cause =
-        find_cause(control, numbers_of(said[static_cast<std::size_t>(rank)], rank), "nccl:3",
-                   std::chrono::milliseconds(200));
+        find_cause(control, numbers_of(said[rank], rank), "nccl:3", std::chrono::milliseconds(200));
     const std::string text = cause.error.what();
     CAPTURE(text);
     CHECK(cause.found == found);

@@ -38,7 +38,7 @@ bool groups_are_right(Communicator& comm) {
     const auto members = zeroproof_test::members_of(colouring, comm.rank(), comm.world_size());
     const auto group = comm.split(zeroproof_test::colour_of(colouring, comm.rank()));
     right &= group->world_size() == static_cast<int>(members.size());
-    right &= members[static_cast<std::size_t>(group->rank())] == comm.rank();
+    right &= members[group->rank()] == comm.rank();
     right &= zeroproof_test::all_collectives_are_right(*group, colouring);
     right &= zeroproof_test::all_collectives_are_right(comm, colouring);
     const auto inner = group->split(group->rank() % 2);
@@ -59,8 +59,8 @@ bool gather_is_right(Communicator& comm, std::int64_t num_bytes, bool in_place, 
     expected.insert(expected.end(), static_cast<std::size_t>(gap), 0xEE);
   }
   enqueue_fill(all.data(), 0xEE, ranks * (num_bytes + gap));
-  const Span<std::byte> own = in_place ? recv[static_cast<std::size_t>(comm.rank())]
-                                       : on_device<std::byte>(mine, num_bytes, 1);
+  const Span<std::byte> own =
+      in_place ? recv[comm.rank()] : on_device<std::byte>(mine, num_bytes, 1);
   enqueue_fill(own.data(), value(1, comm.rank()), num_bytes);
   comm.all_gather(own, recv);
   return all.bytes() == expected;
@@ -113,7 +113,7 @@ TEST_CASE(
     const auto comm = make_nccl_communicator(control, fake());
     for (const std::vector<std::int64_t>& counts :
          {std::vector<std::int64_t>{5, 5, 5}, {5, 0, 2}, {0, 0, 0}}) {
-      const std::int64_t own = counts[static_cast<std::size_t>(control.rank())];
+      const std::int64_t own = counts[control.rank()];
       const std::int64_t total = counts[0] + counts[1] + counts[2];
       const DeviceBytes send(64), recv(64);
       const std::vector<float> terms(16, 1.0F + static_cast<float>(control.rank()));
@@ -123,7 +123,7 @@ TEST_CASE(
                                   on_device<float>(recv, 4 * own));
       std::vector<float> sums(16), expected(16, 0.0F);
       device_test::get(sums.data(), recv.data(), 64);
-      for (std::int64_t i = 0; i < own; ++i) expected[static_cast<std::size_t>(i)] = 6;
+      for (std::int64_t i = 0; i < own; ++i) expected[i] = 6;
       CHECK(sums == expected);
     }
   });
@@ -144,8 +144,7 @@ TEST_CASE("NCCL communicator: traffic is counted as on the host") {
         }
       }
       Traffic counted = hosts.traffic();
-      counted.of_kind[static_cast<std::size_t>(Collective::barrier)] =
-          {};  // one of hosts in either case
+      counted.of_kind[Collective::barrier] = {};  // one of hosts in either case
       CHECK(traffic_of(nccl) == counted);
     });
   }

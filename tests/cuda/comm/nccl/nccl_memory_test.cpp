@@ -25,7 +25,7 @@ void gather(Communicator& comm, Span<std::byte> memory) {
   std::vector<Span<std::byte>> recv;
   for (std::size_t rank = 0; rank < ranks; ++rank)
     recv.push_back(memory.subspan(rank * size, size));
-  const auto own = recv[static_cast<std::size_t>(comm.rank())];
+  const auto own = recv[comm.rank()];
   cuda::device::enqueue_fill(own.data(), value(0, comm.rank()), numel(own));
   comm.all_gather(own, recv);
 }
@@ -188,7 +188,7 @@ TEST_CASE("nccl memory: messages in memory that each rank registers separately")
       const auto memory = cuda::message_memory(comms, part * 7 + 100 * control.rank(), DType::e4m3);
       REQUIRE(memory != nullptr);
       for (Communicator* const comm : {all.get(), again.get()})
-        exchange(*comm, memory->bytes().first(static_cast<std::size_t>(part * 7)));
+        exchange(*comm, memory->bytes().first(part * 7));
       Bytes got(static_cast<std::size_t>(part) / 2 * 7), expected;
       device_test::get(got.data(), memory->bytes().data() + got.size(),
                        static_cast<std::int64_t>(got.size()));

@@ -140,7 +140,7 @@ TEST_CASE("nccl steps: a rank that dies is named by the others") {
       fail(ErrorCode::io, "the disk is full", "nothing can be written", "free some");
   });
   for (const int rank : {0, 2}) {
-    const std::string& text = outcome.texts[static_cast<std::size_t>(rank)];
+    const std::string& text = outcome.texts[rank];
     CHECK(!text.empty());
     contains(text, "rank 1");
   }
@@ -152,7 +152,7 @@ TEST_CASE("nccl steps: an absent rank is named by the others") {
     std::this_thread::sleep_for(7 * step_limit / 4);
     fail(ErrorCode::internal, "it was elsewhere", "nothing", "nothing");
   });
-  for (const int rank : {0, 2}) contains(outcome.texts[static_cast<std::size_t>(rank)], "rank 1");
+  for (const int rank : {0, 2}) contains(outcome.texts[rank], "rank 1");
 }
 
 TEST_CASE("nccl steps: a rank with a different call is named with its call") {

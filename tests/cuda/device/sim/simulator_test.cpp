@@ -121,7 +121,7 @@ TEST_CASE("simulator: atomics, shared memory, barriers and shuffles") {
     const unsigned n = static_cast<unsigned>(grid * block);
     for (int order = 0; order < 6; ++order) {
       std::vector<unsigned> totals(3);
-      std::vector<double> block_totals(static_cast<std::size_t>(grid));
+      std::vector<double> block_totals(grid);
       run_now(sum_kernel, grid, block, totals.data(), block_totals.data());
       CHECK(totals[0] == n * (n - 1) / 2);
       CHECK(totals[1] == n - block);

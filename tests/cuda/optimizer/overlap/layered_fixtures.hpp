@@ -80,7 +80,7 @@ class SyntheticModel : public LayeredModel {
   void forward(int unit, const TensorView& param) override { look(unit, param); }
   void backward(int unit, const TensorView& param, const TensorView& grad) override {
     look(unit, param);
-    const bool is_first = visited_[static_cast<std::size_t>(unit)]++ == 0;
+    const bool is_first = visited_[unit]++ == 0;
     for_each_element(unit, [&](std::int64_t i) {
       const float mine = activation_ * load(param, i) - static_cast<float>(i % 7);
       store(grad, i, is_first ? mine : load(grad, i) + mine);
@@ -90,7 +90,7 @@ class SyntheticModel : public LayeredModel {
  private:
   template <class Work>
   void for_each_element(int unit, Work&& work) const {
-    const FlatRange range = units_[static_cast<std::size_t>(unit)];
+    const FlatRange range = units_[unit];
     for (const Piece& piece : layout_.pieces({range})) {
       for (std::int64_t i = 0; i < piece.numel; ++i) work(piece.local_begin + i);
     }
@@ -126,7 +126,7 @@ inline GuardedBuffer expected_leaf(const FlatLayout& layout, LayeredModel& model
                                    std::int64_t micro_batch) {
   GuardedBuffer leaf(layout.padded_numel(), grad_dtype);
   const auto part = [&](const TensorView& whole, int unit) {
-    const FlatRange range = model.units()[static_cast<std::size_t>(unit)];
+    const FlatRange range = model.units()[unit];
     return TensorView{static_cast<std::byte*>(whole.data) + range.begin * num_bytes(whole.dtype),
                       whole.dtype, range.numel()};
   };
@@ -160,7 +160,7 @@ class FakeGatherer : public cuda::UnitGatherer {
       if (layout_.tensor_at(unit.begin + i) >= 0)
         store(full, i, param_value(unit.begin + i, casts));
     }
-    comm_.all_gather(receive[static_cast<std::size_t>(comm_.rank())], receive);
+    comm_.all_gather(receive[comm_.rank()], receive);
   }
   std::int64_t version() const override { return casts; }
 
@@ -184,7 +184,7 @@ class FakeSink : public cuda::BucketSink {
     const FlatRange range = shards_.buckets().at(bucket);
     const auto width = static_cast<std::size_t>(num_bytes(dtype_));
     const auto bytes = static_cast<std::size_t>(leaf.num_bytes());
-    std::vector<std::byte> there(static_cast<std::size_t>(comm_.world_size()));
+    std::vector<std::byte> there(comm_.world_size());
     std::vector<Span<std::byte>> flags;
     for (std::byte& flag : there) flags.emplace_back(&flag, 1);
     const std::byte mine{leaf.data != nullptr};

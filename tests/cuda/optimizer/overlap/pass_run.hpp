@@ -69,10 +69,10 @@ inline std::int64_t wrong_elements(const PassCase& run, const FlatLayout& layout
     SyntheticModel model(layout, units_from(layout, run.units), run.visits,
                          static_cast<int>(data_rank % run.cp));
     for (const auto& [step, leaves] : sink.leaves) {
-      const auto& leaf = leaves[static_cast<std::size_t>(r)];
+      const auto& leaf = leaves[r];
       if (step < static_cast<std::int64_t>(own.size())) {
-        const GuardedBuffer expected = expected_leaf(layout, model, params.view(), run.grad_dtype,
-                                                     own[static_cast<std::size_t>(step)]);
+        const GuardedBuffer expected =
+            expected_leaf(layout, model, params.view(), run.grad_dtype, own[step]);
         wrong += differing(layout, leaf, expected);
       } else {
         wrong += leaf.empty() ? 0 : layout.numel();
@@ -135,9 +135,9 @@ inline PassResult run_rank(const PassCase& run, Communicator& comm, Communicator
 /// [data ranks]
 inline std::vector<PassResult> run_pass(const PassCase& run) {
   const Grid grid{run.instances, run.world};
-  std::vector<PassResult> results(static_cast<std::size_t>(grid.size()));
+  std::vector<PassResult> results(grid.size());
   run_grid(grid, [&](const GridPlace& place) {
-    results[static_cast<std::size_t>(place.number)] = run_rank(run, *place.comm, place.replicas);
+    results[place.number] = run_rank(run, *place.comm, place.replicas);
   });
   return results;
 }

@@ -67,7 +67,7 @@ TEST_CASE("nightly: neutral values: no value of a setting is neutral everywhere"
     if (axes()[axis].of_id && axes()[axis].name != "rule" && axes()[axis].name != "dtype") continue;
     const auto count = static_cast<int>(axes()[axis].values.size());
     for (int value = 0; value < count; ++value) {
-      const std::string& name = axes()[axis].values[static_cast<std::size_t>(value)].name;
+      const std::string& name = axes()[axis].values[value].name;
       // A difference would end the run there, and no row does that
       // (tests/reference/step/dense_settings_test.cpp).
       if (axes()[axis].name == "on_nonfinite" && name == "error") continue;

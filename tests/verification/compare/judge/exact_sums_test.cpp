@@ -25,7 +25,7 @@ class OneLeaf final : public GradProvider {
     leaf_.values = GuardedBuffer(layout.padded_numel(), DType::fp32);
     leaf_.values.poison();
     std::copy_n(values.begin(), 2, leaf_.values.as<float>().begin() + layout.tensors()[0].begin);
-    leaf_.values.as<float>()[static_cast<std::size_t>(layout.tensors()[1].begin)] = values[2];
+    leaf_.values.as<float>()[layout.tensors()[1].begin] = values[2];
   }
   const GradCache::Grad& micro_batch_grad(std::int64_t) override { return leaf_; }
 
@@ -54,7 +54,7 @@ TEST_CASE(
     setup.micro_batches = 2;
     setup.placement = {{true, 0, 2, 2}, {false, 1024 + place.tp_rank, 1, 2}};
     OneLeaf leaf(layout, parts[data_rank][place.tp_rank]);
-    got[static_cast<std::size_t>(place.number)] = exact_sums(setup, {data_rank / 2}, leaf);
+    got[place.number] = exact_sums(setup, {data_rank / 2}, leaf);
   });
   for (std::size_t rank = 0; rank < got.size(); ++rank) {
     CAPTURE(rank);

@@ -64,15 +64,15 @@ inline Judged judge_case(TinyTraining& run, const verification::CaseSpec& spec, 
   const auto world = verification::make_local_world(spec.world, 60);
   const verification::CaseLayout layout(run.experiment, spec, world->size());
   verification::DenseBaseline truth(run.experiment, run.leaves);
-  std::vector<std::unique_ptr<RankComparison>> ranks(static_cast<std::size_t>(world->size()));
+  std::vector<std::unique_ptr<RankComparison>> ranks(world->size());
   world->run([&](int rank, const RankComparison::Communicators& comms) {
-    ranks[static_cast<std::size_t>(rank)] = std::make_unique<RankComparison>(
-        run.experiment, spec, layout, comms, 1, make_candidate, make_reference, candidate_stats);
+    ranks[rank] = std::make_unique<RankComparison>(run.experiment, spec, layout, comms, 1,
+                                                   make_candidate, make_reference, candidate_stats);
   });
   for (int step = 1; step <= steps; ++step) {
     truth.step(step);
     world->run([&](int rank, const RankComparison::Communicators&) {
-      RankComparison& comparison = *ranks[static_cast<std::size_t>(rank)];
+      RankComparison& comparison = *ranks[rank];
       if (!comparison.stopped()) comparison.run_step(step, run.leaves, &truth.optimizer());
     });
     run.leaves.forget();

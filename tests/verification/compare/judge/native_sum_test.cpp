@@ -28,7 +28,7 @@ class GivenGrads final : public GradProvider {
     }
   }
   const GradCache::Grad& micro_batch_grad(std::int64_t micro_batch) override {
-    return grads_[static_cast<std::size_t>(micro_batch)];
+    return grads_[micro_batch];
   }
 
  private:
@@ -147,8 +147,7 @@ TEST_CASE("judge: a candidate's native sum beyond the bound in one element fails
           }
           for (std::int64_t i = 0; i < run.experiment.layout().tensors()[0].numel; ++i) {
             std::vector<float> terms;
-            for (const GuardedBuffer& leaf : leaves)
-              terms.push_back(leaf.as<float>()[static_cast<std::size_t>(i)]);
+            for (const GuardedBuffer& leaf : leaves) terms.push_back(leaf.as<float>()[i]);
             const float moved = at_distance(allowed(terms), low, high, true);
             if (std::isnan(moved)) continue;
             sums[i] = moved;

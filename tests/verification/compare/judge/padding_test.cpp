@@ -14,10 +14,9 @@ using namespace zeroproof::verification;
 
 /// Local indices of a buffer that belong to no tensor.
 std::vector<std::int64_t> padding_of(const FlatLayout& layout, const ExposedBuffer& buffer) {
-  std::vector<bool> padding(static_cast<std::size_t>(buffer.view.numel), true);
+  std::vector<bool> padding(buffer.view.numel, true);
   for (const Piece& piece : layout.pieces(buffer.ranges)) {
-    for (std::int64_t i = 0; i < piece.numel; ++i)
-      padding[static_cast<std::size_t>(piece.local_begin + i)] = false;
+    for (std::int64_t i = 0; i < piece.numel; ++i) padding[piece.local_begin + i] = false;
   }
   std::vector<std::int64_t> indices;
   for (std::size_t i = 0; i < padding.size(); ++i) {

@@ -41,8 +41,7 @@ TEST_CASE("diff: the table fits 100 columns and counts omitted rows; the JSON ha
   const TemporaryFolder folder;
   std::vector<NamedTensor> first, second;
   for (int i = 0; i < 30; ++i) {
-    const std::string name =
-        "decoder.layers." + std::to_string(i) + std::string(static_cast<std::size_t>(i * 5), 'x');
+    const std::string name = "decoder.layers." + std::to_string(i) + std::string(i * 5, 'x');
     first.push_back(floats(name, {1, -1e30F, 3}));
     second.push_back(floats(name, {1, 1e30F, 5}));
   }

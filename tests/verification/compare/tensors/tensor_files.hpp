@@ -43,7 +43,7 @@ inline std::vector<NamedTensor> read_tensors(const std::string& path) {
   const auto reader = SafetensorsReader::open(path);
   std::vector<NamedTensor> tensors;
   for (const SafeTensor& each : reader.header().tensors) {
-    NamedTensor one{each, std::vector<std::byte>(static_cast<std::size_t>(each.num_bytes()))};
+    NamedTensor one{each, std::vector<std::byte>(each.num_bytes())};
     reader.read(each, 0, one.bytes);
     tensors.push_back(std::move(one));
   }

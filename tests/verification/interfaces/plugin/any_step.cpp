@@ -140,9 +140,8 @@ reference::MicroBatchFacts facts_of(const zeroproof_call* call, std::size_t micr
   reference::MicroBatchFacts facts;
   facts.num_tokens.resize(micro_batches);
   facts.num_tokens[0] = zeroproof_integer(call, "divisor", -1);
-  facts.has_grad.assign(micro_batches, std::vector<bool>(static_cast<std::size_t>(has_grad.rows)));
-  for (std::int64_t i = 0; i < has_grad.rows; ++i)
-    facts.has_grad[0][static_cast<std::size_t>(i)] = has_grad.data[i] != 0;
+  facts.has_grad.assign(micro_batches, std::vector<bool>(has_grad.rows));
+  for (std::int64_t i = 0; i < has_grad.rows; ++i) facts.has_grad[0][i] = has_grad.data[i] != 0;
   return facts;
 }
 

@@ -42,7 +42,7 @@ void expect(const std::string& name, Status status, const std::string& sentence)
   CAPTURE(name);
   const std::vector<Result> results = judged(name);
   for (const int k : {0, 2}) {
-    const Result& clip = results[static_cast<std::size_t>(k)];
+    const Result& clip = results[k];
     CAPTURE(clip.reason);
     CHECK(clip.status == status);
     CHECK(clip.reason.find(sentence) != std::string::npos);

@@ -164,7 +164,7 @@ int32_t reads_the_documentation(const zeroproof_call* call) {
   // Every element has one owner, every micro-batch a rank.
   const int64_t ranks = zeroproof_integer(call, "world_size", -1);
   const int64_t shards = zeroproof_find_operand(call, "shards")->tensor.shape[0];
-  std::vector<int> owners(static_cast<std::size_t>(padded(call)));
+  std::vector<int> owners(padded(call));
   for (int64_t s = 0; s < shards; ++s) {
     const uint64_t* row = data<uint64_t>(call, "shards") + 3 * s;
     if (row[0] >= static_cast<uint64_t>(ranks)) return complain("a rank");

@@ -24,9 +24,7 @@ struct StepCounts {
   std::string difference(const StepCounts& predicted) const {
     for (int g = 0; g < num_comm_groups; ++g) {
       for (int c = 0; c < num_collectives; ++c) {
-        const auto at = [&](const StepCounts& counts) {
-          return counts.of[static_cast<std::size_t>(g)][static_cast<std::size_t>(c)];
-        };
+        const auto at = [&](const StepCounts& counts) { return counts.of[g][c]; };
         if (at(*this) == at(predicted)) continue;
         return std::string(name(static_cast<CommGroup>(g))) + " " +
                name(static_cast<Collective>(c)) + ": counted " + text(at(*this)) + ", predicted " +
@@ -53,7 +51,7 @@ inline StepCounts counts_of(const StepTraffic& traffic, Phase phase) {
   StepCounts counts;
   for (const TrafficLine& line : traffic.lines) {
     if (line.phase != phase) continue;
-    counts.of[static_cast<std::size_t>(line.group)][static_cast<std::size_t>(line.collective)] +=
+    counts.of[line.group][line.collective] +=
         {line.calls, line.messages, line.messages_received, line.sent_bytes, line.received_bytes};
   }
   return counts;

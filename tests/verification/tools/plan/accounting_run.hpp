@@ -108,7 +108,7 @@ class CountedGroups {
       for (TrafficEntry& entry : counts.of[g]) {
         if (records_[g]->world_size() == 1) entry.calls = 0;
       }
-      TrafficEntry& windows = counts.of[g][static_cast<std::size_t>(Collective::shared_window)];
+      TrafficEntry& windows = counts.of[g][Collective::shared_window];
       windows_made_ += std::exchange(windows.calls, 0);
       records_[g]->reset();
     }
@@ -146,7 +146,7 @@ inline void count_steps(const AccountedRun& run, DistributedOptimizer& optimizer
       const StepCounts of_phase = groups.take();
       const StepCounts expected = counts_of(account.predicted_traffic, phase);
       if (!run.fused) complain("phase " + std::string(name(phase)), of_phase.difference(expected));
-      account.traffic[static_cast<std::size_t>(phase)] = of_phase;
+      account.traffic[phase] = of_phase;
       counted += of_phase;
       predicted += expected;
     }
@@ -192,9 +192,9 @@ inline std::vector<RankAccount> account(const AccountedRun& run) {
   world.shards = [&](const FlatLayout& layout, int ranks) {
     return make_shard_map(run.layout, layout, ranks, run.bucket_numel);
   };
-  std::vector<RankAccount> accounts(static_cast<std::size_t>(run.grid.size()));
+  std::vector<RankAccount> accounts(run.grid.size());
   run_grid(run.grid, [&](const GridPlace& place) {
-    accounts[static_cast<std::size_t>(place.number)] = account_rank(run, world, place);
+    accounts[place.number] = account_rank(run, world, place);
   });
   return accounts;
 }

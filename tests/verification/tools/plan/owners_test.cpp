@@ -53,8 +53,7 @@ std::vector<Row> rows(LayoutKind kind, int world, int rank, std::vector<int> gro
     };
     for (const PeerPiece& piece : slice.pieces) {
       add_padding(piece.buffer_begin);
-      const std::string& name =
-          owners.layout.tensors()[static_cast<std::size_t>(piece.tensor)].name;
+      const std::string& name = owners.layout.tensors()[piece.tensor].name;
       result.emplace_back(slice.buffer, piece.buffer_begin, piece.numel,
                           name + " " + std::to_string(piece.tensor_begin));
       numel += piece.numel;

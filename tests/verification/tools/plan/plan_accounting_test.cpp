@@ -58,7 +58,7 @@ CutTensors described_tensors() {
 json classes(const BytesByClass& bytes) {
   json all = json::object();
   for (int c = 0; c < num_memory_classes; ++c) {
-    all[std::string(name(static_cast<MemoryClass>(c)))] = bytes[static_cast<std::size_t>(c)];
+    all[std::string(name(static_cast<MemoryClass>(c)))] = bytes[c];
   }
   return all;
 }
@@ -81,8 +81,7 @@ std::array<StepCounts, all_phases.size()> planned(const json& lines) {
                                 [](int i) { return name(static_cast<CommGroup>(i)); });
     const auto collective = index_of(line.at("collective"), num_collectives,
                                      [](int i) { return name(static_cast<Collective>(i)); });
-    counts[static_cast<std::size_t>(phase)]
-        .of[static_cast<std::size_t>(group)][static_cast<std::size_t>(collective)] +=
+    counts[phase].of[group][collective] +=
         {line.at("calls"), line.at("messages"), line.at("messages_received"), line.at("sent_bytes"),
          line.at("received_bytes")};
   }
@@ -175,7 +174,7 @@ TEST_CASE(
       run.setup.hyper.norm =
           NormForm::exact;  // the number of words of chunk1024, which TP ranks cannot have
       const std::vector<RankAccount> accounts = account(run);
-      const json& planned_stage = stages.at(static_cast<std::size_t>(stage));
+      const json& planned_stage = stages.at(stage);
       check_rank(planned_stage.at("largest"), run, accounts);
       check_rank(planned_stage.at("smallest"), run, accounts);
       std::int64_t most = 0;

@@ -72,8 +72,7 @@ class PlanListing {
     if (gathers && (!one_copy || shape_.rank == 0))
       tally.add(MemoryClass::param_full, param * shape_.padded_numel);
     out_ = in_ = gathered_ = combined_ = shared_ = 0;
-    places_.assign(shape_.buckets.size(),
-                   std::vector<Places>(static_cast<std::size_t>(shape_.world_size)));
+    places_.assign(shape_.buckets.size(), std::vector<Places>(shape_.world_size));
     MemoryTally unseen(nullptr);
     reduce(unseen);  // once for the memory of the first step
     for (std::size_t b = 0; b < places_.size(); ++b) {
@@ -124,13 +123,12 @@ class PlanListing {
     return leaves;
   }
   const std::vector<std::int64_t>& leaves(int rank) const {
-    return leaves_[static_cast<std::size_t>(std::int64_t{shape_.instance} * shape_.world_size +
-                                            rank)];
+    return leaves_[std::int64_t{shape_.instance} * shape_.world_size + rank];
   }
   ListedStack joined(int instance) const {
     std::vector<std::int64_t> all;
     for (int rank = 0; rank < shape_.world_size; ++rank) {
-      const auto& own = leaves_[static_cast<std::size_t>(instance * shape_.world_size + rank)];
+      const auto& own = leaves_[instance * shape_.world_size + rank];
       all.insert(all.end(), own.begin(), own.end());
     }
     std::sort(all.begin(), all.end());
@@ -143,7 +141,7 @@ class PlanListing {
   std::vector<std::int64_t> instance_moves() const {
     std::vector<std::int64_t> moves = {joined(shape_.instance).size(),
                                        joined(shape_.instance).bytes(2)};
-    std::vector<ListedStack> stacks(static_cast<std::size_t>(shape_.world_size));
+    std::vector<ListedStack> stacks(shape_.world_size);
     for (std::size_t i = 0; i < static_cast<std::size_t>(shape_.micro_steps()); ++i) {
       for (int rank = 0; rank < shape_.world_size; ++rank) {
         if (i >= leaves(rank).size()) continue;

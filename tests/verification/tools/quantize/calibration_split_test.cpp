@@ -76,12 +76,12 @@ std::vector<std::uint64_t> found(const Split& split) {
   std::vector<std::vector<std::uint64_t>> of_ranks(split.size());
   world->run([&](int rank, const RankComparison::Communicators& comms) {
     LayerInputs layers = fresh_layers();
-    const std::vector<std::size_t>& own = split[static_cast<std::size_t>(rank)];
+    const std::vector<std::size_t>& own = split[rank];
     watch<InputObserver>(layers, own);
     for (auto& layer : layers) layer.second.merge(*comms.harness);
     watch<ErrorObserver>(layers, own);
     merge_errors(layers, *comms.harness);
-    std::vector<std::uint64_t>& words = of_ranks[static_cast<std::size_t>(rank)];
+    std::vector<std::uint64_t>& words = of_ranks[rank];
     for (const auto& layer : layers) {
       const InputStatistics& seen = layer.second;
       words.push_back(seen.amax({}));

@@ -56,7 +56,7 @@ void largest(Line& line) {
   const auto columns = next<std::int64_t>(line);
   const std::vector<float> values = floats_of(line);
   const std::int64_t rows = numel(Span<const float>(values)) / columns;
-  std::vector<std::uint32_t> amax(static_cast<std::size_t>(columns), 0);
+  std::vector<std::uint32_t> amax(columns, 0);
   host::block_amax({}, BlockGrid{rows, columns, rows, 1}, QuantizedValue::direct, 0, values, amax);
   for (const std::uint32_t word : amax) std::printf("%u ", word);
 }

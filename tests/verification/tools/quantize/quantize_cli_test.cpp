@@ -164,7 +164,7 @@ TEST_CASE("a model of another kind, or one that has diverged") {
   {
     SafetensorsWriter writer(wrong, specs);
     for (const SafeTensor& tensor : reader.header().tensors) {
-      std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.num_bytes()));
+      std::vector<std::byte> bytes(tensor.num_bytes());
       reader.read(tensor, 0, bytes);
       if (tensor.name == "param.6.head.weight")
         bytes[0] = std::byte{0x80}, bytes[1] = std::byte{0x7F};

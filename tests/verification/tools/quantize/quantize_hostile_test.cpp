@@ -67,7 +67,7 @@ TEST_CASE("a weight of zeros has an amax of 0: codes 0, and the scale of an amax
     const SafetensorsReader made = SafetensorsReader::open(out);
     CHECK(values_of<float>(out, name + ".scale") ==
           std::vector<float>{method == "mse" ? 448.0F : 1.0F});
-    std::vector<std::byte> codes(static_cast<std::size_t>(made.find(name)->num_bytes()));
+    std::vector<std::byte> codes(made.find(name)->num_bytes());
     made.read(*made.find(name), 0, codes);
     CHECK(std::all_of(codes.begin(), codes.end(),
                       [](std::byte code) { return code == std::byte{0}; }));

@@ -77,7 +77,7 @@ TEST_CASE("deep, wide, long and multiplied texts are refused in a moment") {
   for (int i = 0; i < 20000; ++i) blocks += "- ";
   expect_no_yaml(blocks + "a", 1, "nested more than 16 deep");
   std::string steps;
-  for (int i = 0; i < 700; ++i) steps += std::string(static_cast<std::size_t>(i), ' ') + "a:\n";
+  for (int i = 0; i < 700; ++i) steps += std::string(i, ' ') + "a:\n";
   expect_no_yaml(steps, 17, "nested more than 16 deep");
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {

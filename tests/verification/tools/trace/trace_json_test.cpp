@@ -170,7 +170,7 @@ TEST_CASE("memory events end where the prediction does, and each begins where th
         const std::string kind(name(static_cast<MemoryClass>(c)));
         CAPTURE(stage);
         CAPTURE(kind);
-        CHECK(now[kind] == use.now[static_cast<std::size_t>(c)]);
+        CHECK(now[kind] == use.now[c]);
       }
     });
   }

@@ -126,7 +126,7 @@ TEST_CASE("values are those of the optimizer's exposed buffers") {
           [](const TracedVisit&) {});
       RecordingObserver observer;
       optimizer->step(leaves, &observer);
-      seen[static_cast<std::size_t>(comm.rank())] = observer.seen;
+      seen[comm.rank()] = observer.seen;
     });
     for (std::size_t rank = 0; rank < 3; ++rank) {
       REQUIRE(trace.reference[rank].steps[0].buffers.size() == seen[rank].size());
@@ -157,8 +157,7 @@ TEST_CASE(
         }
         const auto sums = together(trace, Phase::reduce, BufferId::grad_sum);
         for (const auto& entry : sums) {
-          const float top =
-              traced_nodes(trace, 0).back().values[static_cast<std::size_t>(entry.first)];
+          const float top = traced_nodes(trace, 0).back().values[entry.first];
           CHECK(std::bit_cast<std::uint32_t>(top) == entry.second);
         }
         StepTrace other = trace;

@@ -42,7 +42,7 @@ std::string expected(std::int64_t micro_batch) {
 
 /// Elements of a unit that a rank owns.
 std::int64_t owned(const StepTrace& trace, int rank, int unit) {
-  const FlatRange& range = trace.model.units()[static_cast<std::size_t>(unit)];
+  const FlatRange& range = trace.model.units()[unit];
   std::int64_t count = 0;
   for (const Piece& piece : trace.model.layout().pieces(trace.shards.shard(rank))) {
     if (piece.global_begin >= range.begin && piece.global_begin < range.end) count += piece.numel;
@@ -84,7 +84,7 @@ TEST_CASE(
   for_settings([](const StepTrace& trace) {
     const std::int64_t world = trace.settings.world_size;
     for (std::int64_t rank = 0; rank < world; ++rank) {
-      for (const TracedStep& step : trace.production[static_cast<std::size_t>(rank)].steps) {
+      for (const TracedStep& step : trace.production[rank].steps) {
         std::string order;
         for (std::int64_t first = 0; first < trace.settings.micro_batches; first += world) {
           const std::int64_t own = first + rank;
@@ -100,7 +100,7 @@ TEST_CASE("unit sightings: a gather belongs to the unit whose elements its rank 
   for_settings([](const StepTrace& trace) {
     if (trace.settings.world_size == 1) return;  // it sends nothing
     for (int rank = 0; rank < trace.settings.world_size; ++rank) {
-      for (const TracedStep& step : trace.production[static_cast<std::size_t>(rank)].steps) {
+      for (const TracedStep& step : trace.production[rank].steps) {
         std::vector<std::int64_t> seen, sent;
         for (const TracedVisit& one : step.visits) {
           if (one.event == Event::gather) seen.push_back(2 * owned(trace, rank, one.unit));  // bf16

@@ -128,12 +128,12 @@ void check_same(const Run& a, const Run& b) {
 /// Boundaries in the middle of tensors and chunks; from three ranks on, the last one owns nothing.
 ShardMap odd_shards(int world) {
   const std::int64_t padded = rosenbrock_layout().padded_numel();
-  Bucket bucket{{0, padded}, std::vector<std::vector<FlatRange>>(static_cast<std::size_t>(world))};
+  Bucket bucket{{0, padded}, std::vector<std::vector<FlatRange>>(world)};
   const int owners = world > 2 ? world - 1 : world;
   std::int64_t begin = 0;
   for (int rank = 0; rank < owners && begin < padded; ++rank) {
     const std::int64_t end = rank + 1 == owners ? padded : std::min(padded, begin + 2 + rank * 517);
-    bucket.owned[static_cast<std::size_t>(rank)].push_back({begin, end});
+    bucket.owned[rank].push_back({begin, end});
     begin = end;
   }
   return ShardMap(padded, world, std::vector<Bucket>{bucket});
@@ -183,9 +183,8 @@ TEST_CASE(
       CHECK(ours == theirs);
       for (std::int64_t begin = 0; begin < numel; begin += 7777) {
         const auto count = static_cast<std::size_t>(std::min<std::int64_t>(7777, numel - begin));
-        cuda::host::dot_accumulate(
-            {3}, Span<const float>(a).subspan(static_cast<std::size_t>(begin), count),
-            Span<const float>(b).subspan(static_cast<std::size_t>(begin), count), cut);
+        cuda::host::dot_accumulate({3}, Span<const float>(a).subspan(begin, count),
+                                   Span<const float>(b).subspan(begin, count), cut);
       }
       cuda::host::dot_normalise(cut);
       CHECK(cut == ours);

@@ -67,12 +67,10 @@ struct Inputs {
         weight(batch.positive(rows)),
         dy(batch.numbers(elements)) {}
   Bounded gate(std::int64_t r, std::int64_t j) const {
-    return given(x[static_cast<std::size_t>(2 * columns * r + j)]) +
-           given(bias[static_cast<std::size_t>(j)]);
+    return given(x[2 * columns * r + j]) + given(bias[j]);
   }
   Bounded linear(std::int64_t r, std::int64_t j) const {
-    return given(x[static_cast<std::size_t>(2 * columns * r + columns + j)]) +
-           given(bias[static_cast<std::size_t>(columns + j)]);
+    return given(x[2 * columns * r + columns + j]) + given(bias[columns + j]);
   }
 };
 
@@ -91,7 +89,7 @@ void bias_gelu(Batch& batch) {
   h::bias_gelu(batch.exec, columns, x, bias, y);
   Figure& figure = batch.of("y");
   for_elements([&](std::int64_t, std::int64_t j, std::size_t i) {
-    figure.look(Gelu(given(x[i]) + given(bias[static_cast<std::size_t>(j)])).value(), y[i]);
+    figure.look(Gelu(given(x[i]) + given(bias[j])).value(), y[i]);
   });
 }
 
@@ -102,8 +100,7 @@ void bias_gelu_backward(Batch& batch) {
   h::bias_gelu_backward(batch.exec, columns, dy, x, bias, dx);
   Figure& figure = batch.of("dx");
   for_elements([&](std::int64_t, std::int64_t j, std::size_t i) {
-    figure.look(given(dy[i]) * Gelu(given(x[i]) + given(bias[static_cast<std::size_t>(j)])).slope(),
-                dx[i]);
+    figure.look(given(dy[i]) * Gelu(given(x[i]) + given(bias[j])).slope(), dx[i]);
   });
 }
 
@@ -120,8 +117,8 @@ void geglu(Batch& batch) {
 /// Both halves of dx, in rows of 2 * columns.
 void look_at_halves(Figure& figure, const std::vector<float>& dx, std::int64_t r, std::int64_t j,
                     const Bounded& gate, const Bounded& linear) {
-  figure.look(gate, dx[static_cast<std::size_t>(2 * columns * r + j)]);
-  figure.look(linear, dx[static_cast<std::size_t>(2 * columns * r + columns + j)]);
+  figure.look(gate, dx[2 * columns * r + j]);
+  figure.look(linear, dx[2 * columns * r + columns + j]);
 }
 
 void geglu_backward(Batch& batch) {
@@ -144,7 +141,7 @@ void gated(Batch& batch, float setting, const Forward& forward, const Make& make
   Figure& figure = batch.of("y");
   for_elements([&](std::int64_t r, std::int64_t j, std::size_t i) {
     const Gated g = make(in.gate(r, j), in.linear(r, j));
-    figure.look(g.f * given(in.weight[static_cast<std::size_t>(r)]), y[i]);
+    figure.look(g.f * given(in.weight[r]), y[i]);
   });
 }
 
@@ -160,7 +157,7 @@ void gated_backward(Batch& batch, float setting, const Backward& backward, const
   for_elements([&](std::int64_t r, std::int64_t j, std::size_t i) {
     const Bounded u = in.gate(r, j), v = in.linear(r, j), dy = given(in.dy[i]);
     const Gated at = make(u, v);
-    const Bounded g = dy * given(in.weight[static_cast<std::size_t>(r)]);
+    const Bounded g = dy * given(in.weight[r]);
     terms[i] = dy * at.f;
     const auto near = [](const Bounded& x) {
       return std::fabs(x.magnitude() - limit) <= 2 * x.error;
@@ -171,10 +168,8 @@ void gated_backward(Batch& batch, float setting, const Backward& backward, const
                    beyond(v, true) ? zero : g * at.h);
   });
   for (std::int64_t r = 0; r < rows; ++r) {
-    const auto of_row = [&](std::int64_t j) {
-      return terms[static_cast<std::size_t>(r * columns + j)];
-    };
-    batch.of("d_weight").look(sum(columns, of_row), d_weight[static_cast<std::size_t>(r)]);
+    const auto of_row = [&](std::int64_t j) { return terms[r * columns + j]; };
+    batch.of("d_weight").look(sum(columns, of_row), d_weight[r]);
   }
 }
 
@@ -185,7 +180,7 @@ void squared_relu(Batch& batch) {
   Figure& figure = batch.of("y");
   for_elements([&](std::int64_t r, std::int64_t, std::size_t i) {
     const Bounded m = given(std::max(x[i], 0.0F));
-    figure.look((m * m) * given(weight[static_cast<std::size_t>(r)]), y[i]);
+    figure.look((m * m) * given(weight[r]), y[i]);
   });
 }
 
@@ -197,15 +192,14 @@ void squared_relu_backward(Batch& batch) {
   Figure& figure = batch.of("dx");
   const auto m = [&](std::size_t i) { return given(std::max(x[i], 0.0F)); };
   for_elements([&](std::int64_t r, std::int64_t, std::size_t i) {
-    figure.look((given(2) * m(i)) * (given(dy[i]) * given(weight[static_cast<std::size_t>(r)])),
-                dx[i]);
+    figure.look((given(2) * m(i)) * (given(dy[i]) * given(weight[r])), dx[i]);
   });
   for (std::int64_t r = 0; r < rows; ++r) {
     const auto of_row = [&](std::int64_t j) {
       const auto i = static_cast<std::size_t>(r * columns + j);
       return given(dy[i]) * (m(i) * m(i));
     };
-    batch.of("d_weight").look(sum(columns, of_row), d_weight[static_cast<std::size_t>(r)]);
+    batch.of("d_weight").look(sum(columns, of_row), d_weight[r]);
   }
 }
 

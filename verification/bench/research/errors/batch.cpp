@@ -13,7 +13,7 @@ void Figure::add(const Figure& other) {
 }
 
 std::vector<float> Batch::positive(std::int64_t count, int low, int high) {
-  std::vector<float> values(static_cast<std::size_t>(count));
+  std::vector<float> values(count);
   const auto binades = static_cast<std::uint64_t>(high - low);
   for (float& value : values) {
     const std::uint64_t w = word();

@@ -68,11 +68,10 @@ std::vector<Row> rows_of(const Measured& operation, std::int64_t elements, int t
   const std::int64_t calls =
       std::max<std::int64_t>(64, (elements + operation.elements - 1) / operation.elements);
   const std::int64_t groups = (calls + calls_of_group - 1) / calls_of_group;
-  std::vector<Figures> parts(static_cast<std::size_t>(groups));
+  std::vector<Figures> parts(groups);
   parallel_for(threads, groups, [&](std::int64_t g) {
     const std::int64_t begin = g * calls_of_group;
-    parts[static_cast<std::size_t>(g)] =
-        measured(operation, begin, std::min(calls, begin + calls_of_group));
+    parts[g] = measured(operation, begin, std::min(calls, begin + calls_of_group));
   });
   for (const Figures& part : parts) add(all, part);
   std::vector<Row> rows;

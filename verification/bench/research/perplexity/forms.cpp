@@ -52,7 +52,7 @@ std::vector<float> widened(const Experiment& experiment,
                             optimizer.buffer(BufferId::param_scale_inv));
     params = of_codes.view();
   }
-  std::vector<float> wide(static_cast<std::size_t>(params.numel));
+  std::vector<float> wide(params.numel);
   for (std::size_t i = 0; i < wide.size(); ++i)
     wide[i] = load_element(params, static_cast<std::int64_t>(i));
   return wide;
@@ -61,10 +61,10 @@ std::vector<float> widened(const Experiment& experiment,
 double perplexity_of(const workload::ByteGptShape& shape, const FlatLayout& layout,
                      Span<const float> params, Span<const std::uint8_t> text) {
   const std::int64_t windows = (std::ssize(text) - 1) / shape.context;
-  std::vector<double> losses(static_cast<std::size_t>(windows));
+  std::vector<double> losses(windows);
   parallel_for(available_cores(), windows, [&](std::int64_t i) {
     const auto length = static_cast<std::size_t>(shape.context);
-    losses[static_cast<std::size_t>(i)] = workload::byte_gpt_loss<float>(
+    losses[i] = workload::byte_gpt_loss<float>(
         shape, layout, params, text.subspan(static_cast<std::size_t>(i) * length, length + 1));
   });
   return portable_math64::exp(std::accumulate(losses.begin(), losses.end(), 0.0) /

@@ -88,8 +88,7 @@ class UnitCounter {
                          [](std::int64_t at, const TensorSlot& slot) { return at < slot.begin; });
     if (after == layout_.tensors().begin()) return 0;
     const auto slot = after - 1;
-    return before_[static_cast<std::size_t>(slot - layout_.tensors().begin())] +
-           std::min(place - slot->begin, slot->numel);
+    return before_[slot - layout_.tensors().begin()] + std::min(place - slot->begin, slot->numel);
   }
   /// Elements of tensors, without the padding.
   std::int64_t elements(const FlatRange& range) const {

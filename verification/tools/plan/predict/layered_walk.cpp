@@ -52,7 +52,7 @@ class MicroStep {
           [](std::int64_t begin, const BucketShape& bucket) { return begin < bucket.all().end; });
       auto last = first;
       for (; last != shape_.buckets.end() && last->range.begin < range.end; ++last) {
-        ++units_in_[static_cast<std::size_t>(last - shape_.buckets.begin())];
+        ++units_in_[last - shape_.buckets.begin()];
       }
       buckets_of_[u] = {static_cast<std::size_t>(first - shape_.buckets.begin()),
                         static_cast<std::size_t>(last - shape_.buckets.begin())};

@@ -144,10 +144,10 @@ void LeafStacks::count_most(int instance) {
   std::vector<Stack> stacks(shape_.strided() ? 1 : ranks.size());
   for (std::int64_t i = 0; i < shape_.micro_steps(); ++i) {
     for (int rank = 0; rank < shape_.world_size; ++rank) {
-      const MicroBatchIndex& leaves = ranks[static_cast<std::size_t>(rank)];
+      const MicroBatchIndex& leaves = ranks[rank];
       if (i >= leaves.count) continue;
       const std::int64_t holder = data_rank(shape_, instance, rank) / shape_.cp - first_holder;
-      stacks[static_cast<std::size_t>(shape_.strided() ? 0 : holder)].nodes.push(leaves.at(i));
+      stacks[shape_.strided() ? 0 : holder].nodes.push(leaves.at(i));
     }
     for (Stack& stack : stacks) stack.most = std::max(stack.most, stack.nodes.size());
   }

@@ -80,9 +80,7 @@ class LeafStacks {
 
   /// Nodes left when all leaves of an instance are on one stack, and the same added over all
   /// instances.
-  const JoinedNodes& joined(int instance) const {
-    return joined_[static_cast<std::size_t>(instance)];
-  }
+  const JoinedNodes& joined(int instance) const { return joined_[instance]; }
   const JoinedNodes& joined_total() const { return joined_total_; }
   /// Number of instances with an odd number of such leaves.
   std::int64_t odd_instances() const { return odd_instances_; }

@@ -87,7 +87,7 @@ std::vector<OffloadedPart> offloadable_parts(const FlatLayout& layout,
   for (const Piece& piece : layout.pieces(ranges)) {
     parts.push_back({piece, 0, piece.numel});
     if (!in_blocks) continue;
-    const std::int64_t numel = layout.tensors()[static_cast<std::size_t>(piece.tensor)].numel;
+    const std::int64_t numel = layout.tensors()[piece.tensor].numel;
     const std::int64_t last = piece.tensor_begin + piece.numel;
     const std::int64_t end = last == numel ? last : last / state_block_numel * state_block_numel;
     parts.back().begin =

@@ -18,7 +18,7 @@ std::int64_t count_distinct(std::vector<std::int64_t>& blocks) {
 std::vector<std::int64_t> of_all(Communicator& tp, const std::vector<std::int64_t>& mine) {
   const auto ranks = static_cast<std::size_t>(tp.world_size());
   std::vector<std::uint64_t> counts(ranks);
-  counts[static_cast<std::size_t>(tp.rank())] = mine.size();
+  counts[tp.rank()] = mine.size();
   tp.all_reduce(counts, IntegerReduce::sum);
   std::size_t total = 0;
   for (const std::uint64_t count : counts) total += static_cast<std::size_t>(count);
@@ -26,8 +26,8 @@ std::vector<std::int64_t> of_all(Communicator& tp, const std::vector<std::int64_
   std::vector<Span<std::byte>> places;
   Span<std::int64_t> rest(all);
   for (const std::uint64_t count : counts) {
-    places.push_back(std::as_writable_bytes(rest.first(static_cast<std::size_t>(count))));
-    rest = rest.subspan(static_cast<std::size_t>(count));
+    places.push_back(std::as_writable_bytes(rest.first(count)));
+    rest = rest.subspan(count);
   }
   tp.all_gather(std::as_bytes(Span<const std::int64_t>(mine)), places);
   return all;
@@ -37,7 +37,7 @@ std::vector<std::int64_t> of_all(Communicator& tp, const std::vector<std::int64_
 
 void StatePlaces::for_stretches(const Piece& piece, const Use& use) const {
   if (placement.empty()) return use(piece.global_begin, piece.global_begin + piece.numel);
-  const TensorPlacement& place = placement[static_cast<std::size_t>(piece.tensor)];
+  const TensorPlacement& place = placement[piece.tensor];
   const std::int64_t end = piece.tensor_begin + piece.numel;
   for (std::int64_t at = piece.tensor_begin; at < end;) {
     const bool gaps = place.row_stride > place.row_numel;

@@ -26,14 +26,14 @@ class Stretches {
 
   /// Elements from position `from` of the rank's shard are copied to position `to`.
   void add(int rank, std::int64_t from, std::int64_t to, std::int64_t numel) {
-    OfRank& mine = ranks_[static_cast<std::size_t>(rank)];
+    OfRank& mine = ranks_[rank];
     if (mine.count == 0 || mine.from_end != from || mine.to_end != to) ++mine.count;
     mine.from_end = from + numel;
     mine.to_end = to + numel;
     mine.numel += numel;
   }
   GatherShape result(const FlatRange& range, int rank) const {
-    GatherShape shape{range, ranks_[static_cast<std::size_t>(rank)].numel, 0, 0, 0};
+    GatherShape shape{range, ranks_[rank].numel, 0, 0, 0};
     for (const OfRank& of_rank : ranks_) {
       shape.all += of_rank.numel;
       shape.owners += of_rank.numel > 0 ? 1 : 0;

@@ -60,7 +60,7 @@ std::string mismatch(const SafetensorsReader& reader, const std::string& prefix,
 }
 
 void read_tensor(const SafetensorsReader& reader, const SafeTensor& tensor, Span<float> values) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.num_bytes()));
+  std::vector<std::byte> bytes(tensor.num_bytes());
   reader.read(tensor, 0, bytes);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (tensor.dtype == SafeDType::f32) {
@@ -98,7 +98,7 @@ ModelFile read_model_file(const std::string& path) {
       continue;
     }
     ModelFile model{path, workload, shape, FlatLayout(params), {}, {}};
-    model.params.resize(static_cast<std::size_t>(model.layout.padded_numel()), 0.0F);
+    model.params.resize(model.layout.padded_numel(), 0.0F);
     for (const TensorSlot& slot : model.layout.tensors()) {
       const SafeTensor& tensor = *reader.find(prefix + slot.name);
       ZP_CHECK(tensor.dtype == SafeDType::f32 || tensor.dtype == SafeDType::bf16 ||
@@ -108,10 +108,7 @@ ModelFile read_model_file(const std::string& path) {
                    std::string(name(tensor.dtype)),
                "parameters are F32, BF16 or F16", "name a file of parameters");
       model.dtypes.push_back(tensor.dtype);
-      read_tensor(
-          reader, tensor,
-          Span<float>(model.params)
-              .subspan(static_cast<std::size_t>(slot.begin), static_cast<std::size_t>(slot.numel)));
+      read_tensor(reader, tensor, Span<float>(model.params).subspan(slot.begin, slot.numel));
     }
     return model;
   }

@@ -19,8 +19,7 @@ struct ModelFile {
 
   Span<const float> tensor(std::size_t index) const {
     const TensorSlot& slot = layout.tensors()[index];
-    return Span<const float>(params).subspan(static_cast<std::size_t>(slot.begin),
-                                             static_cast<std::size_t>(slot.numel));
+    return Span<const float>(params).subspan(slot.begin, slot.numel);
   }
 };
 

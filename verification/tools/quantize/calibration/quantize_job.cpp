@@ -25,8 +25,8 @@ class InputQuantizer final : public workload::LinearObserver<float> {
     values_.assign(x.data, x.data + numel);
     if (!layer.smooth.empty()) {
       for (std::int64_t i = 0; i < numel; ++i) {
-        float& value = values_[static_cast<std::size_t>(i)];
-        value = value * layer.smooth[static_cast<std::size_t>(i % x.columns)];
+        float& value = values_[i];
+        value = value * layer.smooth[i % x.columns];
       }
     }
     const std::uint32_t amax = *layer.input_amax;
@@ -58,7 +58,7 @@ class Runner {
   std::vector<double> run(const workload::Text& text, Span<const float> params,
                           const std::string& what, const ObserverOf& tap_of, const End& end) {
     const std::int64_t count = windows(text);
-    std::vector<double> losses(static_cast<std::size_t>(count));
+    std::vector<double> losses(count);
     std::atomic<std::int64_t> done = 0;
     const workload::Tensors<const float> tensors(job_.model.layout, params);
     world_->run([&](int rank, const RankComparison::Communicators& comms) {
@@ -70,7 +70,7 @@ class Runner {
         workload::BytePass<float> pass(job_.model.shape, workload::ByteGptPlace{}, tokens, set_);
         pass.set_tap(tap_of(rank));
         pass.run_forward(tensors);
-        losses[static_cast<std::size_t>(i)] = pass.loss();
+        losses[i] = pass.loss();
         const std::int64_t so_far = ++done;
         if (job_.progress)
           job_.progress(static_cast<double>(so_far) / static_cast<double>(count), what);
@@ -160,25 +160,20 @@ QuantizeResult run_quantize_job(const QuantizeJob& job) {
   result.samples = runner.windows(job.calibration);
   const Span<const float> params = job.model.params;
 
-  std::vector<LayerInputs> of_ranks(static_cast<std::size_t>(runner.size()),
-                                    empty_inputs(job, payloads));
+  std::vector<LayerInputs> of_ranks(runner.size(), empty_inputs(job, payloads));
   std::vector<InputObserver> observers = observers_of<InputObserver>(of_ranks);
   const std::vector<double> seen = runner.run(
-      job.calibration, params, "calibrating",
-      [&](int rank) { return &observers[static_cast<std::size_t>(rank)]; },
+      job.calibration, params, "calibrating", [&](int rank) { return &observers[rank]; },
       [&](int rank, Communicator& ranks) {
-        for (auto& [weight, input] : of_ranks[static_cast<std::size_t>(rank)]) input.merge(ranks);
+        for (auto& [weight, input] : of_ranks[rank]) input.merge(ranks);
       });
   const bool sweeps = std::ranges::any_of(
       of_ranks[0], [](const auto& layer) { return !layer.second.errors.empty(); });
   if (sweeps) {
     std::vector<ErrorObserver> errors = observers_of<ErrorObserver>(of_ranks);
     runner.run(
-        job.calibration, params, "errors of clips",
-        [&](int rank) { return &errors[static_cast<std::size_t>(rank)]; },
-        [&](int rank, Communicator& ranks) {
-          merge_errors(of_ranks[static_cast<std::size_t>(rank)], ranks);
-        });
+        job.calibration, params, "errors of clips", [&](int rank) { return &errors[rank]; },
+        [&](int rank, Communicator& ranks) { merge_errors(of_ranks[rank], ranks); });
   }
 
   std::vector<float> quantized(params.begin(), params.end());
@@ -203,11 +198,9 @@ QuantizeResult run_quantize_job(const QuantizeJob& job) {
   for (const QuantizedTensor& tensor : result.tensors) {
     if (tensor.input_amax) layers.emplace(static_cast<int>(tensor.tensor), &tensor);
   }
-  std::vector<InputQuantizer> quantizers(static_cast<std::size_t>(runner.size()),
-                                         InputQuantizer(layers));
+  std::vector<InputQuantizer> quantizers(runner.size(), InputQuantizer(layers));
   result.after = perplexity_of(runner.run(
-      judged, quantized, "perplexity after",
-      [&](int rank) { return &quantizers[static_cast<std::size_t>(rank)]; },
+      judged, quantized, "perplexity after", [&](int rank) { return &quantizers[rank]; },
       [](int, Communicator&) {}));
   return result;
 }

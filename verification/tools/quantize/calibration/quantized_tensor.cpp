@@ -78,7 +78,7 @@ void cast_tensor(const Exec& exec, Span<const float> x, QuantizedTensor& made) {
 std::vector<std::uint32_t> weight_amax(const Exec& exec, const QuantPayload& payload,
                                        const BlockGrid& grid, HistogramGrowth growth,
                                        Span<const float> x) {
-  std::vector<std::uint32_t> amax(static_cast<std::size_t>(grid.num_blocks()), 0);
+  std::vector<std::uint32_t> amax(grid.num_blocks(), 0);
   if (payload.calibration == CalibrationMethod::percentile ||
       payload.calibration == CalibrationMethod::entropy) {
     if (std::ranges::all_of(x, [](float value) { return value == 0; })) return amax;

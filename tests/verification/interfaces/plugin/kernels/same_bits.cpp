@@ -56,7 +56,7 @@ std::int32_t unscale(const zeroproof_call* call) {
   std::vector<char> found(static_cast<std::size_t>(numel(call)) + 1);
   each(call, [&](std::int64_t i) {
     data(call, 1)[i] = product(data(call, 0)[i], factor);
-    found[static_cast<std::size_t>(i)] = !(std::fabs(data(call, 1)[i]) <= 0x1.fffffep127F);
+    found[i] = !(std::fabs(data(call, 1)[i]) <= 0x1.fffffep127F);
   });
   data<std::uint32_t>(call, 2)[0] =
       static_cast<std::uint32_t>(*std::max_element(found.begin(), found.end()));

@@ -114,9 +114,8 @@ std::int32_t stochastic(const zeroproof_call* call) {
     const auto index = static_cast<std::uint64_t>(chosen("words_shared") ? i / 2 * 2 : i);
     const RoundingDraw draw = {word(call, "seed"), word(call, "step"),
                                word(call, "first_index") + index};
-    reference::stochastic_cast_to_bf16({}, draw,
-                                       all(call, 0).subspan(static_cast<std::size_t>(i), 1),
-                                       all<bf16>(call, 1).subspan(static_cast<std::size_t>(i), 1));
+    reference::stochastic_cast_to_bf16({}, draw, all(call, 0).subspan(i, 1),
+                                       all<bf16>(call, 1).subspan(i, 1));
   }
   return 0;
 }

@@ -177,9 +177,9 @@ inline std::vector<RankAccount> account_on_devices(const DeviceRun& device) {
   world.shards = [&](const FlatLayout& layout, int ranks) {
     return make_shard_map(run.layout, layout, ranks, run.bucket_numel);
   };
-  std::vector<RankAccount> accounts(static_cast<std::size_t>(run.grid.size()));
+  std::vector<RankAccount> accounts(run.grid.size());
   run_grid(run.grid, [&](const GridPlace& place) {
-    accounts[static_cast<std::size_t>(place.number)] = account_device_rank(device, world, place);
+    accounts[place.number] = account_device_rank(device, world, place);
   });
   cuda::device::wait_for_stream();  // work left on the ranks' streams
   return accounts;

@@ -49,8 +49,7 @@ nb::dict describe_operation(const std::string& name, const std::string& dtype) {
   }
   nb::list variants;
   for (int v = 0; v < static_cast<int>(op.variants.size()); ++v) {
-    variants.append(
-        nb::make_tuple(op.variants[static_cast<std::size_t>(v)], dict_of(settings_of(op, v))));
+    variants.append(nb::make_tuple(op.variants[v], dict_of(settings_of(op, v))));
   }
   nb::list fills;
   for (const Fill fill : op.fills) fills.append(std::string(verification::name(fill)));

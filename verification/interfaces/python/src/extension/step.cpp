@@ -47,7 +47,7 @@ void put(nb::handle array, const std::string& name, DType dtype, const TensorSlo
 }
 
 std::vector<float> flat(const nb::list& arrays, const std::string& what, const FlatLayout& layout) {
-  std::vector<float> values(static_cast<std::size_t>(layout.padded_numel()));
+  std::vector<float> values(layout.padded_numel());
   for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorSlot& slot = layout.tensors()[i];
     put(arrays[i], what + " of " + slot.name, DType::fp32, slot,
@@ -177,7 +177,7 @@ nb::dict sharded_step(const std::vector<std::string>& names, const Shapes& shape
     const std::string buffer(name(id));
     input.kept[id] = state.contains(buffer.c_str())
                          ? flat(nb::cast<nb::list>(state[buffer.c_str()]), buffer, layout)
-                         : std::vector<float>(static_cast<std::size_t>(layout.padded_numel()));
+                         : std::vector<float>(layout.padded_numel());
   }
   for (const nb::handle leaf : micro_batches)
     input.leaves.push_back(

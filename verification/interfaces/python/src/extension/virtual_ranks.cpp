@@ -20,7 +20,7 @@ class GivenGrads final : public GradSource {
       : input_(input), dtype_(dtype), numel_(numel) {}
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override {
-    const std::vector<std::byte>& leaf = input_.leaves[static_cast<std::size_t>(micro_batch)];
+    const std::vector<std::byte>& leaf = input_.leaves[micro_batch];
     copy_ = leaf;  // a private copy: ranks must not share gradients
     return {copy_.data(), dtype_, numel_};
   }
@@ -117,15 +117,14 @@ StepOutput step_on_virtual_ranks(const FlatLayout& layout, const StepInput& inpu
   const std::int64_t numel = layout.padded_numel();
   const ShardMap shards(numel, request.world_size, request.bucket_numel);
   StepOutput output;
-  output.kept[BufferId::master].resize(static_cast<std::size_t>(numel));
-  for (const BufferId id : kept_buffers(request.hyper))
-    output.kept[id].resize(static_cast<std::size_t>(numel));
-  output.param.resize(static_cast<std::size_t>(numel * num_bytes(request.param_dtype)));
+  output.kept[BufferId::master].resize(numel);
+  for (const BufferId id : kept_buffers(request.hyper)) output.kept[id].resize(numel);
+  output.param.resize(numel * num_bytes(request.param_dtype));
   const std::size_t clip_groups = request.clip_groups.size() + 1;
   output.grad_norm.assign(clip_groups, std::numeric_limits<double>::quiet_NaN());
   output.clip_coef.assign(clip_groups, std::numeric_limits<float>::quiet_NaN());
 
-  std::vector<std::vector<ObservedBuffer>> observers(static_cast<std::size_t>(request.world_size));
+  std::vector<std::vector<ObservedBuffer>> observers(request.world_size);
   const OptimizerSetup shared =
       setup_of(request, layout, shards, static_cast<std::int64_t>(input.leaves.size()));
   ThreadWorld world(request.world_size);
@@ -135,7 +134,7 @@ StepOutput step_on_virtual_ranks(const FlatLayout& layout, const StepInput& inpu
     const auto optimizer = reference::make_distributed_optimizer(setup);
     optimizer->load_state(state_of(input));
     GivenGrads leaves(input, request.grad_dtype, numel);
-    Recorder recorder(comm.rank(), observers[static_cast<std::size_t>(comm.rank())]);
+    Recorder recorder(comm.rank(), observers[comm.rank()]);
     const bool applied = optimizer->step(leaves, &recorder);
     for (int rank = 0; rank < comm.world_size();
          ++rank) {  // replicated buffers are written by every rank, in turn
