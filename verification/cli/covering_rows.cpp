@@ -51,7 +51,8 @@ std::vector<std::string> covering_rows(const CaseFlags& flags, const VerifyOptio
            "--cover was given with the pattern '" + flags.patterns.back() + "'",
            "its rows are runs of one workload", "use byte_gpt_tiny, or no pattern");
   const RunSpace space(options, workload);
-  const std::vector<CoveredRow> rows = covering_array(space, PossiblePairs(space), strength, seed);
+  const std::vector<CoveredRow> rows =
+      covering_array(space, PossiblePairs(space, strength), strength, seed);
   std::vector<std::string> ids;
   for (std::size_t i = slice.first; i < rows.size(); i += slice.of)
     ids.push_back(rows[i].spec.id());

@@ -8,8 +8,6 @@
 
 namespace zeroproof::verification {
 
-enum class Strength : std::uint8_t { values = 1, pairs = 2 };
-
 /// Rows in which every possible value occurs, or every possible pair of values. Greedy, as in AETG:
 /// a row begins with a run that contains an unvisited value or pair, drawn at random; every other
 /// axis gets the value that visits the most new pairs and is still possible. Redundant rows are

@@ -33,7 +33,7 @@ Wanted changed(Wanted wanted, std::size_t axis, int value) {
 
 }  // namespace
 
-PossiblePairs::PossiblePairs(const RunSpace& space) {
+PossiblePairs::PossiblePairs(const RunSpace& space, Strength strength) {
   const auto numbers = static_cast<std::size_t>(table_.num_values());
   witness_.assign(numbers * numbers, -1);
   rows_with_.resize(numbers);
@@ -43,6 +43,7 @@ PossiblePairs::PossiblePairs(const RunSpace& space) {
   meet(*first);
   walk(space, *first, free_steps, 0);
   for (int value = 0; value < table_.num_values(); ++value) walk_with(space, value);
+  if (strength == Strength::values) return;
   for (int a = 0; a < table_.num_values(); ++a) {
     for (int b = a + 1; b < table_.num_values(); ++b) mix(space, a, b);
   }

@@ -1,6 +1,7 @@
 #pragma once
 // The values and pairs of values that at least one run can have.
 
+#include <cstdint>
 #include <vector>
 
 #include "verification/cases/pairwise/pair_table.hpp"
@@ -8,15 +9,18 @@
 
 namespace zeroproof::verification {
 
+enum class Strength : std::uint8_t { values = 1, pairs = 2 };
+
 /// Possible values and pairs, each with a run that has it.
 class PossiblePairs {
  public:
   /// Walks through the runs of a space from its defaults, one value at a time, and tests each run.
   /// For every value it continues among the runs that have it, until it has found the values that
   /// occur with it, or has tried each of the others several times. For pairs that are still open it
-  /// mixes runs that have one value with runs that have the other. The result depends on the space
-  /// only.
-  explicit PossiblePairs(const RunSpace& space);
+  /// mixes runs that have one value with runs that have the other, which takes most of the time and
+  /// is left out for Strength::values: pairs may then be missing. The result depends on the space
+  /// and the strength only.
+  explicit PossiblePairs(const RunSpace& space, Strength strength = Strength::pairs);
 
   const PairTable& table() const { return table_; }
 

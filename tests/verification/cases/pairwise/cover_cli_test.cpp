@@ -20,8 +20,8 @@ std::set<std::string> listed(const std::string& flags) {
   return {lines.begin(), lines.end()};
 }
 
-/// Every row passes; a mistrusted one would prove little.
-void check_rows(const std::string& flags) {
+/// Every row passes; a mistrusted one would prove little. Returns the ids of the rows.
+std::set<std::string> check_rows(const std::string& flags) {
   const TemporaryFolder folder;
   const std::string file = folder.file("report.json");
   const CliResult result =
@@ -31,21 +31,30 @@ void check_rows(const std::string& flags) {
   CHECK(result.exit_code == 0);
   const Json report = Json::parse(read_file(file));
   CHECK(report.at("summary").at("pass") == report.at("cases").size());
-  CHECK(report.at("cases").size() == listed(flags).size());
   CHECK(widest(result.out.substr(0, result.out.find("report: "))) <= 100);
   MESSAGE(report.at("cases").size() << " rows, " << report.at("seconds").get<double>() << " s");
+  std::set<std::string> ids;
+  for (const Json& row : report.at("cases")) ids.insert(row.at("id").get<std::string>());
+  CHECK(ids.size() == report.at("cases").size());
+  return ids;
 }
 
 }  // namespace
 
-TEST_CASE("cover: every value of every setting runs and passes") { check_rows("--cover values"); }
+TEST_CASE("cover: every value of every setting runs and passes, and its id reproduces a row") {
+  const std::set<std::string> ids = check_rows("--cover values");
+  const CliResult result = run_cli("replay " + quoted(*ids.begin()) + " --report text");
+  CAPTURE(result.out);
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("1 pass, 0 fail") != std::string::npos);
+}
 
 TEST_CASE("nightly: cover: all pairs of values run and pass, in three arrays") {
   for (const char* seed : {"1", "2", "3"})
     check_rows(std::string("--cover pairs --cover-seed ") + seed);
 }
 
-TEST_CASE("cover: slices are the array, each row once") {
+TEST_CASE("nightly: cover: slices are the array, each row once") {
   const std::set<std::string> all = listed("--cover values");
   std::set<std::string> joined;
   std::size_t count = 0;
@@ -56,17 +65,12 @@ TEST_CASE("cover: slices are the array, each row once") {
   }
   CHECK(joined == all);
   CHECK(count == all.size());
+  CHECK(check_rows("--cover values") == all);
   CHECK(listed("--cover values byte_gpt_tiny") == all);
   CHECK(listed("--cover values --cover-seed 2") != all);
-}
-
-TEST_CASE("cover: the id of a row reproduces its case") {
-  const std::string id = *listed("--cover values --impl host-fused --slice 2/4").begin();
-  CHECK(id.find("/host-fused/") != std::string::npos);
-  const CliResult result = run_cli("replay " + quoted(id) + " --report text");
-  CAPTURE(result.out);
-  CHECK(result.exit_code == 0);
-  CHECK(result.out.find("1 pass, 0 fail") != std::string::npos);
+  expect_refusal(run_cli("verify --cover values --slice 900/1000"), "has none of the");
+  const std::set<std::string> fused = listed("--cover values --impl host-fused --slice 2/4");
+  CHECK(fused.begin()->find("/host-fused/") != std::string::npos);
 }
 
 TEST_CASE("cover: unusable flags are refused") {
@@ -74,7 +78,6 @@ TEST_CASE("cover: unusable flags are refused") {
   expect_refusal(run_cli("verify --cover pairs --slice 5/4"), "--slice is '5/4'");
   expect_refusal(run_cli("verify --cover pairs --slice 1"), "--slice is '1'");
   expect_refusal(run_cli("verify --cover pairs --slice 0/2"), "--slice is '0/2'");
-  expect_refusal(run_cli("verify --cover values --slice 900/1000"), "has none of the");
   expect_refusal(run_cli("verify --cover pairs --cover-seed one"), "--cover-seed is 'one'");
   expect_refusal(run_cli("verify --cover pairs --stage 2"), "--stage does not apply");
   expect_refusal(run_cli("verify --cover pairs --recipe sgd"), "--recipe does not apply");

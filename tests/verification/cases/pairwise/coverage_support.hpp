@@ -6,12 +6,17 @@
 
 namespace zeroproof::tests {
 
-/// The runs of byte_gpt_tiny, the possible pairs, and the rows of --cover pairs; computed once.
+/// The runs of byte_gpt_tiny and the possible pairs, computed once.
 struct TinyRows {
   verification::RunSpace space{{}, "byte_gpt_tiny"};
   verification::PossiblePairs possible{space};
-  std::vector<verification::CoveredRow> pairs =
-      verification::covering_array(space, possible, verification::Strength::pairs, 1);
+
+  /// The rows of --cover pairs, computed once.
+  const std::vector<verification::CoveredRow>& pairs() const {
+    static const std::vector<verification::CoveredRow> rows =
+        verification::covering_array(space, possible, verification::Strength::pairs, 1);
+    return rows;
+  }
 };
 
 inline const TinyRows& tiny_rows() {

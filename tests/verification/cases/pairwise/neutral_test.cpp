@@ -35,7 +35,7 @@ std::string trajectory(const CaseSpec& spec) {
 /// only.
 const std::vector<CoveredRow>& rows_of(std::uint64_t seed) {
   static std::map<std::uint64_t, std::vector<CoveredRow>> arrays;
-  if (seed == 1) return tiny_rows().pairs;
+  if (seed == 1) return tiny_rows().pairs();
   const auto [array, fresh] = arrays.try_emplace(seed);
   if (fresh)
     array->second = covering_array(tiny_rows().space, tiny_rows().possible, Strength::pairs, seed);

