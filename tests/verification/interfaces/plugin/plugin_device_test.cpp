@@ -1,12 +1,15 @@
 // Libraries whose tensors are on a device: the simulated one, in a process of build/zeroproof-sim.
 
 #include <doctest.h>
+#include <stdlib.h>
 
 #include "cuda/device/runtime/device.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/cases/run_report.hpp"
 #include "verification/interfaces/plugin/plugin_candidate.hpp"
 #include "verification/ops/op_case.hpp"
+
+namespace plugin_device_test {
 
 namespace {
 
@@ -17,17 +20,33 @@ std::string plugin_file(const std::string& name) {
   return tests::build_folder() + "/plugins/" + name + ".so";
 }
 
+/// The environment of the processes that a test starts names the misbehaviour of misbehaving_kernels.cu.
+class Odd {
+ public:
+  explicit Odd(const std::string& name) { ::setenv("ZP_KERNEL", name.c_str(), 1); }
+  ~Odd() { ::unsetenv("ZP_KERNEL"); }
+  Odd(const Odd&) = delete;
+  Odd& operator=(const Odd&) = delete;
+};
+
 tests::CliResult verify(const std::string& what, const std::string& name,
                         const std::string& program = "zeroproof-sim") {
   return tests::run_cli("verify " + what + " --plugin " + tests::quoted(plugin_file(name)),
                         program);
 }
 
+tests::CliResult verify_odd(const std::string& what, const std::string& name,
+                            const std::string& program = "zeroproof-sim") {
+  const Odd odd(name);
+  return verify(what, "kernel_odd", program);
+}
+
 /// clip, with the misbehaving call, gets that verdict twice, and clip_value in between passes.
 void expect(const std::string& name, Status status, const std::string& sentence) {
+  const Odd kind(name);
   PluginLimits limits;
   limits.seconds = 2;
-  const auto library = std::make_shared<Plugin>(plugin_file("kernel_" + name), limits,
+  const auto library = std::make_shared<Plugin>(plugin_file("kernel_odd"), limits,
                                                 tests::build_folder() + "/zeroproof-sim");
   const std::shared_ptr<const OpCandidate> candidate = plugin_candidate(library);
   CAPTURE(name);
@@ -76,8 +95,8 @@ TEST_CASE("device plug-in: calls have device tensors and a stream, queries of su
 }
 
 TEST_CASE("device plug-in: a whole step is judged by its results on the device") {
-  const tests::CliResult result = verify(
-      "byte_gpt_tiny/adamw/plugin/stage1/threads:3/bf16/whole/bucket:4096/omp:0", "kernel_honest");
+  const tests::CliResult result = verify_odd(
+      "byte_gpt_tiny/adamw/plugin/stage1/threads:3/bf16/whole/bucket:4096/omp:0", "honest");
   CAPTURE(result.out);
   CHECK(result.exit_code == 1);
   CHECK(result.out.find("first at  step 1  phase reduce  rank 0  buffer grad_sum") !=
@@ -101,11 +120,13 @@ TEST_CASE("device plug-in: side effects of a kernel become verdicts") {
 TEST_CASE("device plug-in: a library for another device is refused") {
   tests::expect_refusal(verify("clip", "kernel", "zeroproof"),
                         "was built for the simulated device, which this program does not have");
-  tests::expect_refusal(verify("clip", "kernel_for_a_gpu"),
+  tests::expect_refusal(verify_odd("clip", "for_a_gpu"),
                         "was built for a GPU, and this program simulates its device");
-  tests::expect_refusal(verify("clip", "kernel_for_what"), "asks for tensors of device_type 7");
+  tests::expect_refusal(verify_odd("clip", "for_what"), "asks for tensors of device_type 7");
   // Built before device fields existed: it is called, with wrong results.
-  CHECK(verify("'op/clip/plugin/*/fill:ties'", "kernel_old", "zeroproof").exit_code == 1);
+  CHECK(verify_odd("'op/clip/plugin/*/fill:ties'", "old", "zeroproof").exit_code == 1);
   if (!cuda::device::device_info().answers)
-    tests::expect_refusal(verify("clip", "kernel_for_a_gpu", "zeroproof"), "and there is none (");
+    tests::expect_refusal(verify_odd("clip", "for_a_gpu", "zeroproof"), "and there is none (");
 }
+
+}  // namespace plugin_device_test

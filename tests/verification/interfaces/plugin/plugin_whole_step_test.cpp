@@ -1,8 +1,11 @@
 // A plug-in that computes whole steps in one call.
 
 #include <doctest.h>
+#include <stdlib.h>
 
 #include "tests/verification/cli/cli_support.hpp"
+
+namespace plugin_whole_step_test {
 
 namespace {
 
@@ -18,9 +21,17 @@ CliResult verify(const std::string& what, const std::string& name) {
                  quoted(build_folder() + "/plugins/" + name + ".so"));
 }
 
+/// With a misbehaviour of whole_misbehaving.cpp.
+CliResult verify_odd(const std::string& what, const std::string& name) {
+  ::setenv("ZP_KERNEL", name.c_str(), 1);  // for the new process
+  const CliResult result = verify(what, "odd");
+  ::unsetenv("ZP_KERNEL");
+  return result;
+}
+
 /// The whole step with this misbehaviour ends with a status and a sentence.
 void expect(const std::string& name, int exit_code, const std::string& sentence) {
-  const CliResult result = verify(std::string(one_case) + " --plugin-timeout 2", "odd_" + name);
+  const CliResult result = verify_odd(std::string(one_case) + " --plugin-timeout 2", name);
   CAPTURE(name);
   CAPTURE(result.out);
   CAPTURE(result.err);
@@ -78,15 +89,16 @@ TEST_CASE("whole step: libraries with steps, operations, or both are judged") {
   CHECK(operations.exit_code == 2);
   CHECK(operations.err.find("the plug-in provides no whole step") != std::string::npos);
   CHECK(verify("byte_gpt_tiny --mode whole", "mine").exit_code == 2);
-  CHECK(verify("byte_gpt_tiny --mode whole", "odd_old").exit_code ==
+  CHECK(verify_odd("byte_gpt_tiny --mode whole", "old").exit_code ==
         2);  // the library was built before whole steps existed
   const CliResult steps = verify(
       "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0 --world self --mode lockstep", "whole");
   CAPTURE(steps.out);
   CHECK(steps.exit_code == 4);
   CHECK(steps.out.find("the plug-in whole does not have adamw_update") != std::string::npos);
-  const CliResult both = verify("byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0 --world self",
-                                "odd_reads_the_documentation");
+  const CliResult both =
+      verify_odd("byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0 --world self",
+                 "reads_the_documentation");
   CAPTURE(both.out);
   CHECK(both.out.find("1 pass, 0 fail, 1 skipped") != std::string::npos);
 }
@@ -120,7 +132,7 @@ TEST_CASE("whole step: misbehaviour becomes a verdict of one sentence") {
 }
 
 TEST_CASE("whole step: every step begins from the reference's state") {
-  const CliResult result = verify(one_case, "odd_errs_once");  // one element, in the first of six
+  const CliResult result = verify_odd(one_case, "errs_once");  // one element, in the first of six
   CAPTURE(result.out);
   CHECK(result.exit_code == 1);
   CHECK(result.out.find("            1  DIFFER  applied_steps exp_avg exp_avg_sq master") !=
@@ -140,3 +152,5 @@ TEST_CASE("whole step: missing writes, and writes of a skipped step, are found")
   expect("counts_anyway", 1, "buffer applied_steps: differs from the reference");
   expect("norm_anyway", 1, "or clip_coef is a number although the step was skipped");
 }
+
+}  // namespace plugin_whole_step_test

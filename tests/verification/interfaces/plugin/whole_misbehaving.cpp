@@ -1,5 +1,5 @@
-// The whole step of the example, with misbehaviour around it. MISBEHAVE: the function that
-// misbehaves.
+// The whole step of the example, with misbehaviour around it: that of the function which the environment
+// variable ZP_KERNEL names at load.
 
 #define zeroproof_get_plugin of_the_example
 #include "verification/examples/plugin_cpp/whole_step.cpp"  // NOLINT(bugprone-suspicious-include): as it is
@@ -187,33 +187,45 @@ int32_t reads_the_documentation(const zeroproof_call* call) {
   return step(call);
 }
 
-// Built before the step field existed: the memory after it is not part of the struct.
-#ifdef OLD_STRUCT
-constexpr uint32_t size = offsetof(zeroproof_plugin, step);
-#else
-constexpr uint32_t size = sizeof(zeroproof_plugin);
-#endif
-constexpr zeroproof_operation operations[] = {{"clip_value", does_nothing}};
-constexpr zeroproof_plugin misbehaving = {
-    ZEROPROOF_PLUGIN_ABI, size, "odd", operations, 1, supports, MISBEHAVE};
+struct Misbehaviour {
+  const char* name;
+  zeroproof_function step;
+};
+constexpr Misbehaviour all[] = {{"does_nothing", does_nothing},
+                                {"errs_once", errs_once},
+                                {"dies", dies},
+                                {"loops", loops},
+                                {"edits_leaf", edits_leaf},
+                                {"writes_behind", writes_behind},
+                                {"writes_late", writes_late},
+                                {"says_no", says_no},
+                                {"fills_padding", fills_padding},
+                                {"moves_anyway", moves_anyway},
+                                {"counts_anyway", counts_anyway},
+                                {"norm_anyway", norm_anyway},
+                                {"says_nothing_of_infinity", says_nothing_of_infinity},
+                                {"parameters_of_before", parameters_of_before},
+                                {"reads_the_documentation", reads_the_documentation}};
 
-[[maybe_unused]] constexpr zeroproof_function all[] = {errs_once,
-                                                       dies,
-                                                       loops,
-                                                       edits_leaf,
-                                                       writes_behind,
-                                                       writes_late,
-                                                       says_no,
-                                                       fills_padding,
-                                                       moves_anyway,
-                                                       counts_anyway,
-                                                       norm_anyway,
-                                                       says_nothing_of_infinity,
-                                                       parameters_of_before,
-                                                       reads_the_documentation};
+constexpr zeroproof_operation operations[] = {{"clip_value", does_nothing}};
+
+zeroproof_plugin misbehaving() {
+  zeroproof_plugin plugin = {
+      ZEROPROOF_PLUGIN_ABI, sizeof(zeroproof_plugin), "odd", operations, 1, supports, nullptr};
+  const char* kind = std::getenv("ZP_KERNEL");
+  for (const Misbehaviour& row : all) {
+    if (kind != nullptr && std::strcmp(row.name, kind) == 0) plugin.step = row.step;
+  }
+  // Built before the step field existed: the memory after it is not part of the struct.
+  if (plugin.step == nullptr) plugin.struct_size = offsetof(zeroproof_plugin, step);
+  return plugin;
+}
 
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const zeroproof_plugin* zeroproof_get_plugin(
     void);
-const zeroproof_plugin* zeroproof_get_plugin(void) { return &misbehaving; }
+const zeroproof_plugin* zeroproof_get_plugin(void) {
+  static const zeroproof_plugin plugin = misbehaving();
+  return &plugin;
+}
