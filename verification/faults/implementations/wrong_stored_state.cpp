@@ -242,7 +242,7 @@ class RestingStoredAgain final : public StoredUpdate {
 };
 
 /// A block is stored with its old scale.
-class LastScale final : public StoredUpdate {
+class ScaleOfLastStep final : public StoredUpdate {
   using StoredUpdate::StoredUpdate;
   float new_scale(std::size_t buffer, const Piece& of_block,
                   std::uint32_t /*amax*/) const override {
@@ -271,7 +271,7 @@ cuda::MakeLocalStep wrong_stored_state(std::string_view fault, const FaultContex
   constexpr Row rows[] = {{"state-scale-of-neighbour", step_of<NeighboursScale>},
                           {"state-zero-drifts", step_of<NoZero>},
                           {"resting-state-stored-again", step_of<RestingStoredAgain>},
-                          {"state-scale-of-last-step", step_of<LastScale>},
+                          {"state-scale-of-last-step", step_of<ScaleOfLastStep>},
                           {"master-drawn-as-last-step", step_of<LastDraw>}};
   for (const Row& row : rows) {
     if (row.fault != fault) continue;

@@ -116,7 +116,7 @@ class CountedTwice final : public WrongUpdate {
 };
 
 /// The shard is counted in vectors, one vector too many.
-class OneVectorMore final : public WrongUpdate {
+class UpdateOneVectorMore final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
   void update_pieces() override {
     WrongUpdate::update_pieces();
@@ -141,7 +141,7 @@ cuda::MakeLocalStep wrong_update(std::string_view fault, const FaultContext& con
                           {"gradient-read-transposed", step_of<TransposedGrads>},
                           {"empty-rank-has-no-step", step_of<EmptyRankReturns>},
                           {"counter-shared-by-tensors", step_of<CountedTwice>},
-                          {"state-written-past-its-end", step_of<OneVectorMore>}};
+                          {"state-written-past-its-end", step_of<UpdateOneVectorMore>}};
   for (const Row& row : rows) {
     if (row.fault == fault) return row.make(context);
   }

@@ -5,6 +5,9 @@
 
 namespace zeroproof::cuda::device {
 
+/// The bits of an amax that is infinite.
+inline constexpr std::uint32_t infinite_amax = 0x7F800000U;
+
 /// value / 2^drop, rounded to nearest, ties to even. 1 <= drop <= 24.
 ZP_HOST_DEVICE inline std::uint32_t drop_bits(std::uint32_t value, std::uint32_t drop) {
   const std::uint32_t kept = value >> drop;

@@ -9,7 +9,6 @@
 
 namespace zeroproof::cuda::device {
 
-inline constexpr std::uint32_t infinite_amax = 0x7F800000U;
 inline constexpr std::uint32_t smallest_amax_bits = 0x33800000U;  // 2^-24
 
 /// The bits of an amax; every NaN has the same bits.

@@ -6,8 +6,6 @@
 
 namespace zeroproof::cuda::device {
 
-inline constexpr std::uint32_t infinite_amax = 0x7F800000U;
-
 /// top / divisor, limited to the largest finite fp32.
 ZP_HOST_DEVICE inline std::uint32_t finite_quotient_bits(float top, float divisor) {
   const std::uint32_t bits = bits_of(top / divisor);

@@ -8,7 +8,7 @@ namespace zeroproof::cuda::device {
 namespace {
 
 template <Decay decay, bool amsgrad>
-struct Update {
+struct AdamUpdate {
   static constexpr int pack_numel = 4;
   StepScalars scalars;
   std::uint32_t sign_mask;  // the sign bit for maximize
@@ -54,20 +54,20 @@ struct Update {
 };
 
 /// The operands of one call.
-struct Operands {
+struct AdamOperands {
   Span<const float> grad;
   Span<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq;
 };
 
 template <Decay decay, bool amsgrad>
-void run(std::uint32_t sign_mask, const StepScalars& scalars, const Operands& on) {
-  const Update<decay, amsgrad> update{scalars,
-                                      sign_mask,
-                                      on.grad.data(),
-                                      on.master.data(),
-                                      on.exp_avg.data(),
-                                      on.exp_avg_sq.data(),
-                                      on.max_exp_avg_sq.data()};
+void run(std::uint32_t sign_mask, const StepScalars& scalars, const AdamOperands& on) {
+  const AdamUpdate<decay, amsgrad> update{scalars,
+                                          sign_mask,
+                                          on.grad.data(),
+                                          on.master.data(),
+                                          on.exp_avg.data(),
+                                          on.exp_avg_sq.data(),
+                                          on.max_exp_avg_sq.data()};
   if constexpr (amsgrad) {
     run_elementwise(update, numel(on.grad), update.grad, update.master, update.exp_avg,
                     update.exp_avg_sq, update.max_exp_avg_sq);
@@ -78,7 +78,7 @@ void run(std::uint32_t sign_mask, const StepScalars& scalars, const Operands& on
 }
 
 template <Decay decay>
-void check_and_run(const AdamOptions& options, const StepScalars& scalars, const Operands& on) {
+void check_and_run(const AdamOptions& options, const StepScalars& scalars, const AdamOperands& on) {
   require_same_numel("grad", on.grad, "master", on.master);
   require_same_numel("grad", on.grad, "exp_avg", on.exp_avg);
   require_same_numel("grad", on.grad, "exp_avg_sq", on.exp_avg_sq);

@@ -15,7 +15,7 @@ namespace {
 
 /// Settings of a call and its operands. Float: const where nothing is written.
 template <class Float>
-struct Operands {
+struct LambOperands {
   static constexpr int pack_numel = 4;
   StepScalars scalars;
   std::uint32_t sign_mask;  // the sign bit for maximize
@@ -25,7 +25,7 @@ struct Operands {
   Float* exp_avg_sq;
 };
 
-struct Update : Operands<float> {
+struct LambUpdate : LambOperands<float> {
   float trust_ratio;
 
   ZP_DEVICE AdamState next(float g, const AdamState& old) const {
@@ -57,7 +57,7 @@ struct Update : Operands<float> {
   }
 };
 
-struct AddNorms : Operands<const float> {
+struct AddNorms : LambOperands<const float> {
   Sum* words;  // [num_trust_words] of the launch
   TrustSums sums{};
 
@@ -81,9 +81,9 @@ struct AddNorms : Operands<const float> {
 };
 
 template <class Float>
-Operands<Float> operands(const LambOptions& options, const StepScalars& scalars,
-                         Span<const float> grad, Span<Float> master, Span<Float> exp_avg,
-                         Span<Float> exp_avg_sq) {
+LambOperands<Float> operands(const LambOptions& options, const StepScalars& scalars,
+                             Span<const float> grad, Span<Float> master, Span<Float> exp_avg,
+                             Span<Float> exp_avg_sq) {
   require_same_numel("grad", grad, "master", master);
   require_same_numel("grad", grad, "exp_avg", exp_avg);
   require_same_numel("grad", grad, "exp_avg_sq", exp_avg_sq);
@@ -117,10 +117,11 @@ struct Ratio {
 void lamb_norms(const Exec&, const LambOptions& options, const StepScalars& scalars,
                 Span<const float> grad, Span<const float> master, Span<const float> exp_avg,
                 Span<const float> exp_avg_sq, TrustNorms& norms) {
-  const Operands<const float> all = operands(options, scalars, grad, master, exp_avg, exp_avg_sq);
+  const LambOperands<const float> all =
+      operands(options, scalars, grad, master, exp_avg, exp_avg_sq);
   const auto add_piece = [&](std::int64_t first, std::int64_t piece_numel) {
     const DeviceValue<std::array<NormSums, 2>> sums({});
-    Operands<const float> piece = all;
+    LambOperands<const float> piece = all;
     for (const float** operand : {&piece.grad, &piece.master, &piece.exp_avg, &piece.exp_avg_sq})
       *operand += first;
     run_elementwise(AddNorms{piece, sums.get()->front().data()}, piece_numel, piece.grad,
@@ -142,7 +143,8 @@ float lamb_trust_ratio(const StepScalars& scalars, const TrustNorms& norms) {
 void lamb_update(const Exec&, const LambOptions& options, const StepScalars& scalars,
                  float trust_ratio, Span<const float> grad, Span<float> master, Span<float> exp_avg,
                  Span<float> exp_avg_sq) {
-  const Update update{operands(options, scalars, grad, master, exp_avg, exp_avg_sq), trust_ratio};
+  const LambUpdate update{operands(options, scalars, grad, master, exp_avg, exp_avg_sq),
+                          trust_ratio};
   if (grad.empty()) return;
   run_elementwise(update, numel(grad), update.grad, update.master, update.exp_avg,
                   update.exp_avg_sq);

@@ -7,7 +7,7 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-struct Update {
+struct LionUpdate {
   static constexpr int pack_numel = 4;
   StepScalars scalars;
   std::uint32_t sign_mask;  // the sign bit for maximize
@@ -47,8 +47,8 @@ void lion_update(const Exec&, const LionOptions& options, const StepScalars& sca
   require_same_numel("grad", grad, "master", master);
   require_same_numel("grad", grad, "exp_avg", exp_avg);
   if (grad.empty()) return;
-  const Update update{scalars, options.maximize ? sign_bit : 0U, grad.data(), master.data(),
-                      exp_avg.data()};
+  const LionUpdate update{scalars, options.maximize ? sign_bit : 0U, grad.data(), master.data(),
+                          exp_avg.data()};
   run_elementwise(update, numel(grad), update.grad, update.master, update.exp_avg);
 }
 

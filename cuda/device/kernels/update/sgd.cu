@@ -8,7 +8,7 @@ namespace zeroproof::cuda::device {
 namespace {
 
 template <SgdForm form>
-struct Update {
+struct SgdUpdate {
   static constexpr int pack_numel = 4;
   static constexpr bool has_buffer = form != SgdForm::plain;
   StepScalars scalars;
@@ -49,13 +49,13 @@ struct Update {
 template <SgdForm form>
 void run(bool maximize, const StepScalars& scalars, Span<const float> grad, Span<float> master,
          Span<float> buffer) {
-  const Update<form> update{scalars,
-                            maximize ? sign_bit : 0U,
-                            form == SgdForm::ema || scalars.is_first == 0U,
-                            grad.data(),
-                            master.data(),
-                            buffer.data()};
-  if constexpr (Update<form>::has_buffer) {
+  const SgdUpdate<form> update{scalars,
+                               maximize ? sign_bit : 0U,
+                               form == SgdForm::ema || scalars.is_first == 0U,
+                               grad.data(),
+                               master.data(),
+                               buffer.data()};
+  if constexpr (SgdUpdate<form>::has_buffer) {
     run_elementwise(update, numel(grad), update.grad, update.master, update.buffer);
   } else {
     run_elementwise(update, numel(grad), update.grad, update.master);
