@@ -191,7 +191,7 @@ std::string flights_text(const std::vector<RankFlight>& flights) {
 
 std::string_view name(FlightEntry::State state) {
   constexpr std::array<std::string_view, 4> names = {"waiting", "moving", "done", "failed"};
-  return names[state];
+  return names[static_cast<std::size_t>(state)];
 }
 
 }  // namespace zeroproof

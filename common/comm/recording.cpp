@@ -73,7 +73,7 @@ void RecordingCommunicator::reset() {
 void RecordingCommunicator::add(Collective collective, TrafficEntry entry) {
   entry.calls = 1;
   const std::lock_guard lock(record_->mutex);
-  record_->traffic.of_kind[collective] += entry;
+  record_->traffic.of_kind[static_cast<std::size_t>(collective)] += entry;
 }
 
 void RecordingCommunicator::all_to_all(Span<const Span<const std::byte>> send,

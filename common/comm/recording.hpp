@@ -28,7 +28,9 @@ struct TrafficEntry {
 struct Traffic {
   std::array<TrafficEntry, num_collectives> of_kind;
 
-  const TrafficEntry& of(Collective collective) const { return of_kind[collective]; }
+  const TrafficEntry& of(Collective collective) const {
+    return of_kind[static_cast<std::size_t>(collective)];
+  }
   TrafficEntry total() const;
   friend bool operator==(const Traffic&, const Traffic&) = default;
 };

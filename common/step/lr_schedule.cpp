@@ -197,7 +197,7 @@ void validate(const ScheduleConfig& s) {
                  "set min_lr above 0, or use another decay");
   require_config(s.weight_decay_ramp == RampShape::constant || s.weight_decay_end >= 1,
                  "schedule.weight_decay_end is 0 with weight_decay_ramp \"" +
-                     std::string(ramps[s.weight_decay_ramp]) + "\"",
+                     std::string(ramps[static_cast<std::size_t>(s.weight_decay_ramp)]) + "\"",
                  "the ramp would have no effect", "set its end, or use \"constant\"");
 }
 

@@ -5,7 +5,7 @@ namespace zeroproof {
 std::string_view name(Phase phase) {
   constexpr std::array<std::string_view, 8> names = {"prepare", "reduce", "unscale", "norm",
                                                      "clip",    "update", "cast",    "gather"};
-  return names[phase];
+  return names[static_cast<std::size_t>(phase)];
 }
 
 std::string_view name(BufferId buffer) {
@@ -42,7 +42,7 @@ std::string_view name(BufferId buffer) {
                                                                   "column_scale_inv",
                                                                   "column_shard",
                                                                   "trust_ratio"};
-  return names[buffer];
+  return names[static_cast<std::size_t>(buffer)];
 }
 
 bool skipped_on_overflow(Phase phase) { return phase >= Phase::norm; }

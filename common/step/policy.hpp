@@ -67,6 +67,6 @@ template <class Choice>
 std::string_view name(Choice choice) requires requires {
   names_of(choice);
 }
-{ return names_of(choice)[choice]; }
+{ return names_of(choice)[static_cast<std::size_t>(choice)]; }
 
 }  // namespace zeroproof

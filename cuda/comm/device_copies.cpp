@@ -152,7 +152,7 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
     for (std::size_t to = 0; to < send.size(); ++to) {
       if (goes_out(send, to)) current_stream().wait_for(marks_[to]->done);
     }
-    traffic_.of_kind[call.collective] += traffic_of(call, rank());
+    traffic_.of_kind[static_cast<std::size_t>(call.collective)] += traffic_of(call, rank());
   }
 
   /// Fetches a block of the size of `result` from every rank and enqueues their combination into

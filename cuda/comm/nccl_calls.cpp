@@ -14,7 +14,7 @@ constexpr int fixed_numbers = 4;  // of a call, besides those per rank
 
 NcclCalls::Slot& NcclCalls::add(CollectiveCall call) {
   call.sequence = ++made_;
-  traffic_.of_kind[call.collective] += traffic_of(call, rank_);
+  traffic_.of_kind[static_cast<std::size_t>(call.collective)] += traffic_of(call, rank_);
   Slot& mine = slot(made_);
   mine.call = std::move(call);
   mine.enqueued = false;

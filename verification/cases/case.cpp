@@ -24,7 +24,7 @@ std::optional<Implementation> parse_implementation(const std::string& text) {
 
 }  // namespace
 
-std::string_view name(Status status) { return status_names[status]; }
+std::string_view name(Status status) { return status_names[static_cast<std::size_t>(status)]; }
 
 std::string_view name(Implementation implementation) {
   if (implementation.foreign) return "plugin";
@@ -36,13 +36,13 @@ std::string_view name(Implementation implementation) {
 
 std::string_view name(Mode mode) {
   constexpr std::array<std::string_view, all_modes.size()> names = {"lockstep", "free", "whole"};
-  return names[mode];
+  return names[static_cast<std::size_t>(mode)];
 }
 
 std::string WorldSpec::id() const {
   constexpr std::array<const char*, 4> prefixes = {"", "threads:", "mpi:", "nccl:"};
   if (kind == Kind::self) return "self";
-  return prefixes[kind] + std::to_string(size);
+  return prefixes[static_cast<std::size_t>(kind)] + std::to_string(size);
 }
 
 WorldSpec parse_world(const std::string& text) {

@@ -296,7 +296,7 @@ std::string_view name(FaultKind kind) {
   constexpr std::string_view names[] = {"setup",          "state",     "gradients",
                                         "communicator",   "layers",    "buffers",
                                         "implementation", "operation", "device"};
-  return names[kind];
+  return names[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace zeroproof::verification

@@ -124,7 +124,7 @@ float any_value(Fill fill, Content content, std::uint64_t index, const PhiloxBlo
 
 }  // namespace
 
-std::string_view name(Fill fill) { return fill_names[fill]; }
+std::string_view name(Fill fill) { return fill_names[static_cast<std::size_t>(fill)]; }
 
 std::optional<Fill> parse_fill(const std::string& text) {
   for (int i = 0; i < num_fills; ++i) {

@@ -30,7 +30,7 @@ constexpr std::array<DTypeRow, num_safe_dtypes> dtype_rows = {{{"F64", 8},
                                                                {"BOOL", 1},
                                                                {"F8_E8M0", 1}}};
 
-const DTypeRow& row(SafeDType dtype) { return dtype_rows[dtype]; }
+const DTypeRow& row(SafeDType dtype) { return dtype_rows[static_cast<std::size_t>(dtype)]; }
 
 /// Length of the well-formed UTF-8 sequence that `text` starts with, 0 if it starts with none (Unicode 15,
 /// table 3-7).

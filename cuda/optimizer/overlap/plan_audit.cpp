@@ -62,7 +62,7 @@ class Audit {
     before_.resize(count_);
     std::array<std::optional<std::size_t>, num_plan_streams> last;
     for (std::size_t i = 0; i < count_; ++i) {
-      auto& previous = last[plan_.ops[i].stream];
+      auto& previous = last[static_cast<std::size_t>(plan_.ops[i].stream)];
       if (previous) before_[i].push_back(*previous);
       previous = i;
       for (const int event : plan_.ops[i].waits) {
@@ -95,7 +95,7 @@ class Audit {
       for (const std::size_t p : before_[i]) {
         for (std::size_t s = 0; s < num_plan_streams; ++s)
           happens_[i][s] = std::max(happens_[i][s], happens_[p][s]);
-        std::int64_t& latest = happens_[i][plan_.ops[p].stream];
+        std::int64_t& latest = happens_[i][static_cast<std::size_t>(plan_.ops[p].stream)];
         latest = std::max(latest, static_cast<std::int64_t>(p));
       }
       for (const std::size_t next : after[i]) {
@@ -110,7 +110,8 @@ class Audit {
   }
 
   bool precedes(std::size_t a, std::size_t b) const {
-    return happens_[b][plan_.ops[a].stream] >= static_cast<std::int64_t>(a);
+    return happens_[b][static_cast<std::size_t>(plan_.ops[a].stream)] >=
+           static_cast<std::int64_t>(a);
   }
 
   Finding find_late() const {

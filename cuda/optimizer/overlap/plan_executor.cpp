@@ -24,7 +24,7 @@ std::chrono::microseconds RandomDelays::delay(const PlanOp& op, std::size_t inde
                                               std::uint64_t num_runs) const {
   const Philox random(seed, static_cast<std::uint32_t>(op.stream),
                       static_cast<std::uint32_t>(num_runs));
-  if (random.uniform(2 * index) >= probability[op.stream]) return {};
+  if (random.uniform(2 * index) >= probability[static_cast<std::size_t>(op.stream)]) return {};
   const auto bound = static_cast<std::uint64_t>(std::max<std::int64_t>(max_microseconds, 0)) + 1;
   return std::chrono::microseconds(random.word(2 * index + 1) % bound);
 }
@@ -51,8 +51,9 @@ void PlanExecutor::run(const StepPlan& plan, const PlanBody& body) {
   });
   {
     const std::lock_guard lock(mutex_);
-    job_ = {&plan, &body, std::vector<bool>(plan.num_events, false), {}, {}, nullptr};
-    job_.ended[PlanStream::comm] = !communicates;
+    job_ = {&plan, &body, std::vector<bool>(static_cast<std::size_t>(plan.num_events), false),
+            {},    {},    nullptr};
+    job_.ended[static_cast<std::size_t>(PlanStream::comm)] = !communicates;
     comm_has_work_ = communicates;
   }
   if (communicates && !thread_.joinable()) {
@@ -68,7 +69,7 @@ void PlanExecutor::run(const StepPlan& plan, const PlanBody& body) {
   changed_.notify_all();
   run_stream(PlanStream::compute);
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return job_.ended[PlanStream::comm]; });
+  changed_.wait(lock, [&] { return job_.ended[static_cast<std::size_t>(PlanStream::comm)]; });
   ++num_runs_;
   if (job_.failure) std::rethrow_exception(std::exchange(job_.failure, nullptr));
 }
@@ -104,7 +105,7 @@ void PlanExecutor::run_stream(PlanStream stream) {
   const std::lock_guard lock(mutex_);
   if (failure && !job_.failure)
     job_.failure = std::move(failure);  // the caller must be the last owner
-  job_.ended[stream] = true;
+  job_.ended[static_cast<std::size_t>(stream)] = true;
   changed_.notify_all();
 }
 

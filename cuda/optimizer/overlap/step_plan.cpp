@@ -209,7 +209,7 @@ std::string_view name(OpKind kind) {
   constexpr std::array<std::string_view, 9> names = {"allocate", "gather",  "check_version",
                                                      "forward",  "release", "backward",
                                                      "ready",    "reduce",  "free"};
-  return names[kind];
+  return names[static_cast<std::size_t>(kind)];
 }
 
 std::string_view name(PlanStream stream) {
@@ -219,7 +219,7 @@ std::string_view name(PlanStream stream) {
 std::string name(const PlanBuffer& buffer) {
   constexpr std::array<std::string_view, 3> names = {"parameters of unit ", "gradient of unit ",
                                                      "gradient of bucket "};
-  return std::string(names[buffer.kind]) + std::to_string(buffer.index);
+  return std::string(names[static_cast<std::size_t>(buffer.kind)]) + std::to_string(buffer.index);
 }
 
 std::string name(const PlanOp& op) {

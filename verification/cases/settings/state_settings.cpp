@@ -33,7 +33,7 @@ Setting master_dtype() {
   Setting setting = every_choice(
       "master_dtype", "optimizer.master_dtype",
       [](auto& c) -> auto& { return c.state_formats.master; });
-  SettingValue& bf16_master = setting.values[MasterFormat::bf16];
+  SettingValue& bf16_master = setting.values[static_cast<std::size_t>(MasterFormat::bf16)];
   bf16_master.set = [set = bf16_master.set](RunConfig& c) {
     set(c);
     c.optimizer.lr *= faster;

@@ -40,7 +40,7 @@ void ByteAccount::end_step(const DistributedOptimizer& candidate) {
     records_[g]->reset();
   }
   for (const TrafficLine& line : (candidate.skipped() ? skipped_ : applied_).lines) {
-    expected_[line.group][line.collective] +=
+    expected_[static_cast<std::size_t>(line.group)][static_cast<std::size_t>(line.collective)] +=
         {line.calls, line.messages, line.messages_received, line.sent_bytes, line.received_bytes};
   }
 }

@@ -17,7 +17,7 @@ Choice choice(V v, std::size_t first = 0) {
 }
 template <class Choice>
 Json name_json(Choice value) {
-  return names_of(value)[value];
+  return names_of(value)[static_cast<std::size_t>(value)];
 }
 int small(V v, int low, int high) { return static_cast<int>(v.integer(low, high)); }
 

@@ -135,7 +135,7 @@ class TracingRank {
 
   void sight(UnitSighting::Kind kind, const TracedVisit& visit = {}) {
     if (trace_.settings.stage != 3 || phase_ != Phase::reduce || !watching_) return;
-    const auto bytes = optimizer_->memory().now[MemoryClass::param_full];
+    const auto bytes = optimizer_->memory().now[static_cast<std::size_t>(MemoryClass::param_full)];
     now_.sightings.push_back({kind, bytes, visit});
   }
 

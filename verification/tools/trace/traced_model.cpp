@@ -90,7 +90,7 @@ FullState TracedModel::initial_state() const {
 
 const char* name(TracedVisit::Event event) {
   constexpr const char* names[] = {"gather", "forward", "backward", "release"};
-  return names[event];
+  return names[static_cast<std::size_t>(event)];
 }
 
 TracedGrads::TracedGrads(const TracedModel& model, const TraceSettings& settings, int step,

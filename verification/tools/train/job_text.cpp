@@ -34,7 +34,7 @@ std::string time_table(const JobResult& result) {
   for (const double seconds : result.phases_s) in_phases += seconds;
   if (in_phases > 0) {
     for (const Phase phase : all_phases)
-      rows.emplace_back(std::string(name(phase)), result.phases_s[phase]);
+      rows.emplace_back(std::string(name(phase)), result.phases_s[static_cast<std::size_t>(phase)]);
   } else {
     rows.emplace_back("optimizer", result.optimizer_s);
   }

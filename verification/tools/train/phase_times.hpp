@@ -22,7 +22,8 @@ class PhaseTimes final : public StepObserver {
   void begin() { last_ = Clock::now(); }
 
   void observe(Phase phase, const ExposedBuffer& buffer) override {
-    seconds_[phase] += std::chrono::duration<double>(Clock::now() - last_).count();
+    seconds_[static_cast<std::size_t>(phase)] +=
+        std::chrono::duration<double>(Clock::now() - last_).count();
     if (look_) look_(phase, buffer);
     last_ = Clock::now();
   }

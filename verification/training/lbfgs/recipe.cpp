@@ -125,7 +125,7 @@ const std::vector<LbfgsRecipe>& lbfgs_recipes() {
 std::string_view name(LbfgsEnd end) {
   constexpr std::array<std::string_view, 8> names = {
       "max_iter", "max_eval", "gradient", "step", "loss", "no_descent", "line_search", "nonfinite"};
-  return names[end];
+  return names[static_cast<std::size_t>(end)];
 }
 
 }  // namespace zeroproof::verification

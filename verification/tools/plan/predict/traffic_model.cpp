@@ -291,7 +291,7 @@ class TrafficWalk {
 
 std::string_view name(CommGroup group) {
   constexpr std::array<std::string_view, 3> names = {"shards", "instances", "tp"};
-  return names[group];
+  return names[static_cast<std::size_t>(group)];
 }
 
 std::int64_t StepTraffic::messages() const {

@@ -78,7 +78,7 @@ std::string quantize_json(const QuantizeJob& job, const QuantizeResult& result,
                      {"rules", rules},
                      {"text", job.calibration.path},
                      {"windows", result.samples},
-                     {"histogram", names_of(job.growth)[job.growth]},
+                     {"histogram", names_of(job.growth)[static_cast<std::size_t>(job.growth)]},
                      {"before", perplexity_json(result.before)},
                      {"after", perplexity_json(result.after)},
                      {"tensors", tensors}};

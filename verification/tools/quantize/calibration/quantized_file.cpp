@@ -67,9 +67,10 @@ SafeMetadata metadata_of(const QuantizeJob& job, const QuantizeResult& result) {
   Hasher hasher;
   hasher.add(std::string_view(reinterpret_cast<const char*>(job.calibration.bytes.data()),
                               job.calibration.bytes.size()));
-  const Json calibration = {{"windows", result.samples},
-                            {"text", to_hex(hasher.digest())},
-                            {"histogram", names_of(job.growth)[job.growth]}};
+  const Json calibration = {
+      {"windows", result.samples},
+      {"text", to_hex(hasher.digest())},
+      {"histogram", names_of(job.growth)[static_cast<std::size_t>(job.growth)]}};
   return {
       {quantized_key, quantized_format},   {"contract_version", std::to_string(contract_version)},
       {"source", "zeroproof " ZP_VERSION}, {"workload", job.model.workload},
