@@ -9,6 +9,8 @@
 
 #include "tests/support/complaint.hpp"
 
+namespace clip_groups_test {
+
 using namespace zeroproof;
 using namespace zeroproof_test;
 
@@ -77,3 +79,5 @@ TEST_CASE("clip groups: invalid rules are rejected") {
   }
   CHECK(complaint_of({rule("a", {"embed.weight"})}).empty());
 }
+
+}  // namespace clip_groups_test

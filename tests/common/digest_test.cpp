@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+namespace digest_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -219,3 +221,5 @@ TEST_CASE("digest: the order matters, and a move keeps the added values") {
   third = std::move(second);
   CHECK(third.digest() == digest_of_parts(std::uint64_t{1}, std::uint64_t{2}));
 }
+
+}  // namespace digest_test

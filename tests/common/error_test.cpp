@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+namespace error_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -73,3 +75,5 @@ TEST_CASE("error: ZP_CHECK is one statement and negates the whole condition") {
   CHECK(run(false, false, false) == 1);
   CHECK_THROWS_AS(run(true, false, false), Error);
 }
+
+}  // namespace error_test

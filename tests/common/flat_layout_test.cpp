@@ -10,6 +10,8 @@
 
 #include "common/base/error.hpp"
 
+namespace flat_layout_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -275,3 +277,5 @@ TEST_CASE("flat layout: invalid parameters are rejected") {
   CHECK(FlatLayout({{"a", {1}}, {"A", {1}}, {"a ", {1}}}).numel() == 3);
   CHECK(FlatLayout({{"a", {half, half, 0, half}}}).numel() == 0);
 }
+
+}  // namespace flat_layout_test

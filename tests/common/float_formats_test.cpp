@@ -12,6 +12,8 @@
 
 #include "common/base/parallel_for.hpp"
 
+namespace float_formats_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -244,3 +246,5 @@ TEST_CASE("float formats: all 256 patterns of the 8-bit formats widen to their v
   CHECK(to_float(e4m3{0x7E}) == 448.0F);
   CHECK(to_float(e5m2{0x7B}) == 57344.0F);
 }
+
+}  // namespace float_formats_test

@@ -10,6 +10,8 @@
 
 #include "common/base/float_formats.hpp"
 
+namespace format_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -87,3 +89,5 @@ TEST_CASE(
     CHECK(std::isinf(load_element(view, 2)));
   }
 }
+
+}  // namespace format_test

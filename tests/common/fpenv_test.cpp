@@ -12,6 +12,8 @@
 #include <xmmintrin.h>
 #endif
 
+namespace fpenv_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -139,3 +141,5 @@ TEST_CASE("fpenv: several problems at once are all reported") {
   }
 }
 #endif
+
+}  // namespace fpenv_test

@@ -8,6 +8,8 @@
 
 #include "common/base/float_formats.hpp"
 
+namespace guarded_buffer_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -160,3 +162,5 @@ TEST_CASE("guarded buffer: a move transfers memory, contents and a damaged red z
   CHECK(third.dtype() == DType::u64);
   CHECK_FALSE(third.guards_intact());
 }
+
+}  // namespace guarded_buffer_test

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+namespace joined_ranges_test {
+
 using namespace zeroproof;
 
 TEST_CASE("joined ranges: ranges that overlap or touch are merged, in any order; gaps stay") {
@@ -15,3 +17,5 @@ TEST_CASE("joined ranges: ranges that overlap or touch are merged, in any order;
   CHECK(joined_ranges({{0, 9}, {2, 4}, {8, 12}, {13, 14}}) == Ranges{{0, 12}, {13, 14}});
   CHECK(joined_ranges({{7, 8}, {7, 8}, {6, 7}}) == Ranges{{6, 8}});
 }
+
+}  // namespace joined_ranges_test

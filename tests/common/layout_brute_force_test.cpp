@@ -12,6 +12,8 @@
 #include "common/layout/flat_layout.hpp"
 #include "common/layout/shard_map.hpp"
 
+namespace layout_brute_force_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -262,3 +264,5 @@ TEST_CASE("slow: layout by exhaustion, longer lists") {
               static_cast<long long>(cases));
   CHECK(cases > 0);
 }
+
+}  // namespace layout_brute_force_test

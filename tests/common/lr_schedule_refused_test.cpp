@@ -10,6 +10,8 @@
 #include "common/step/policy.hpp"
 #include "tests/support/complaint.hpp"
 
+namespace lr_schedule_refused_test {
+
 using namespace zeroproof;
 using namespace zeroproof_test;
 
@@ -110,3 +112,5 @@ TEST_CASE("lr_schedule: names as in configurations") {
   CHECK(name(ScheduleUnit::steps) == "steps");
   CHECK(name(ScheduleUnit::samples) == "samples");
 }
+
+}  // namespace lr_schedule_refused_test

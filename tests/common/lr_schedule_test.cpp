@@ -9,6 +9,8 @@
 #include "common/step/policy.hpp"
 #include "common/step/portable_math64.hpp"
 
+namespace lr_schedule_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -208,3 +210,5 @@ TEST_CASE("lr_schedule: rises in the warm-up, never rises after it and stays wit
     }
   }
 }
+
+}  // namespace lr_schedule_test

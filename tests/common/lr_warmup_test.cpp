@@ -9,6 +9,8 @@
 #include "common/step/lr_schedule.hpp"
 #include "common/step/portable_math64.hpp"
 
+namespace lr_warmup_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -119,3 +121,5 @@ TEST_CASE("lr_schedule: a table of rates") {
     CHECK(scheduled_lr(s, max_lr, 0.5, 1'000'000) == 0.25);
   }
 }
+
+}  // namespace lr_warmup_test

@@ -20,6 +20,8 @@
 
 #include "common/base/error.hpp"
 
+namespace parallel_for_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -177,3 +179,5 @@ TEST_CASE("available_cores: number of cores in the affinity mask of the process"
   CHECK(cores == 1);
 #endif
 }
+
+}  // namespace parallel_for_test

@@ -13,6 +13,8 @@
 
 #include "tests/support/complaint.hpp"
 
+namespace param_groups_test {
+
 using namespace zeroproof;
 using namespace zeroproof_test;
 
@@ -239,3 +241,5 @@ TEST_CASE("param_groups: invalid rules are rejected") {
   schedule.warmup = 10;
   CHECK(has(judged({}, schedule), "is not after"));
 }
+
+}  // namespace param_groups_test

@@ -12,6 +12,8 @@
 #include "common/step/policy.hpp"
 #include "tests/common/peer_systems.hpp"
 
+namespace peer_layouts_brute_force_test {
+
 using namespace zeroproof;
 using namespace zeroproof_test;
 
@@ -231,3 +233,5 @@ TEST_CASE("peer_layouts: every element has the owner and the position of its sys
     }
   }
 }
+
+}  // namespace peer_layouts_brute_force_test

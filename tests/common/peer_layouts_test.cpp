@@ -13,6 +13,8 @@
 #include "common/layout/peer_buffers.hpp"
 #include "common/step/policy.hpp"
 
+namespace peer_layouts_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -231,3 +233,5 @@ TEST_CASE("peer_layouts: names") {
   CHECK(name(LayoutKind::fsdp2) == "fsdp2");
   CHECK(name(LayoutKind::greedy) == "greedy");
 }
+
+}  // namespace peer_layouts_test

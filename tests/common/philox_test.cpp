@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+namespace philox_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -184,3 +186,5 @@ TEST_CASE("philox: seed, stream and t each open another sequence") {
   }
   CHECK(agreements(base, Philox(100, 1, 2), 0, 5000) == 5000);
 }
+
+}  // namespace philox_test

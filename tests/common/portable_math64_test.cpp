@@ -11,6 +11,8 @@
 
 #include "common/base/philox.hpp"
 
+namespace portable_math64_test {
+
 using zeroproof::Philox;
 namespace pm = zeroproof::portable_math64;
 
@@ -217,3 +219,5 @@ TEST_CASE("portable_math64: pinned bits") {
   }
   CHECK(fold == 0xD9AE3558B8D75ED6U);
 }
+
+}  // namespace portable_math64_test

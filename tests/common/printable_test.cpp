@@ -8,6 +8,8 @@
 
 #include "common/base/error.hpp"
 
+namespace printable_test {
+
 using namespace zeroproof;
 
 TEST_CASE("printable: ordinary text is unchanged, in any script") {
@@ -66,3 +68,5 @@ TEST_CASE("error: fail() makes a printable sentence of any text") {
                            .c_str(),
                        Error);
 }
+
+}  // namespace printable_test

@@ -11,6 +11,8 @@
 
 #include "tests/support/complaint.hpp"
 
+namespace process_grid_test {
+
 using namespace zeroproof;
 using namespace zeroproof_test;
 
@@ -122,3 +124,5 @@ TEST_CASE("process_grid: a grid of another size is rejected with the nearest gri
   CHECK(has(world_complaint({1, 1, 1}, 0), "world of 0 ranks"));
   CHECK(has(world_complaint({1, 1, 1}, -3), "world of -3 ranks"));
 }
+
+}  // namespace process_grid_test

@@ -12,6 +12,8 @@
 #include "common/base/error.hpp"
 #include "common/comm/threads.hpp"
 
+namespace setup_agreement_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -255,3 +257,5 @@ TEST_CASE("same setup of L-BFGS: layouts and shard maps too") {
   CHECK(said([&](LbfgsSetup& s) { s.shards = &two_buckets; }) ==
         "the shard maps of rank 1 differ from those of rank 0");
 }
+
+}  // namespace setup_agreement_test

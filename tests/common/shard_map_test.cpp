@@ -9,6 +9,8 @@
 
 #include "common/base/error.hpp"
 
+namespace shard_map_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -182,3 +184,5 @@ TEST_CASE("shard map: invalid arguments") {
     CHECK(refuses(0, 2, bucket));
   }
 }
+
+}  // namespace shard_map_test

@@ -13,6 +13,8 @@
 #include "common/layout/tp_cut.hpp"
 #include "common/step/scaled_params.hpp"
 
+namespace tensor_blocks_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -184,3 +186,5 @@ TEST_CASE("scaled parameters: names as in files") {
   CHECK(names_of(AmaxChoice{})[1] == "most_recent");
   CHECK(names_of(EmptyAmax{})[1] == "roll");
 }
+
+}  // namespace tensor_blocks_test

@@ -13,6 +13,8 @@
 
 #include "common/base/error.hpp"
 
+namespace thread_pool_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -130,3 +132,5 @@ TEST_CASE("ThreadPool: zero threads and negative counts are rejected") {
   ThreadPool thread_pool(2);
   CHECK_THROWS_AS(thread_pool.for_each(-1, [](std::int64_t) {}), Error);
 }
+
+}  // namespace thread_pool_test

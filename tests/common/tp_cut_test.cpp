@@ -11,6 +11,8 @@
 
 #include "common/base/error.hpp"
 
+namespace tp_cut_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -154,3 +156,5 @@ TEST_CASE("tp_cut: invalid arguments are rejected") {
   CHECK(has(refusal([&] { make_tp_model({{"a", {1}}, {"a", {1}}}, {0, 0}, 4, 0); }), "used twice"));
   CHECK(make_tp_model({}, {}, 8, 7).params.empty());
 }
+
+}  // namespace tp_cut_test

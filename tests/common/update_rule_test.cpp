@@ -9,6 +9,8 @@
 #include "common/step/policy.hpp"
 #include "common/step/state_buffers.hpp"
 
+namespace update_rule_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -71,3 +73,5 @@ TEST_CASE("update rules: a number that is not a rule is rejected") {
     CHECK(error.code() == ErrorCode::invalid_argument);
   }
 }
+
+}  // namespace update_rule_test

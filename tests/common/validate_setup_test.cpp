@@ -13,6 +13,8 @@
 #include "common/comm/self.hpp"
 #include "common/comm/threads.hpp"
 
+namespace validate_setup_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -225,3 +227,5 @@ TEST_CASE("setup: at most 128 gradients in a binned sum, each complete in one in
     r.setup.grad_sum = GradSum::tree;
   });
 }
+
+}  // namespace validate_setup_test

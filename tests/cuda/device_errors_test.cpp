@@ -15,6 +15,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/support/skip.hpp"
 
+namespace device_errors_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -178,3 +180,5 @@ TEST_CASE("device errors: every implementation reports a missing device") {
   expect_error(code, [&] { device::grad_max_accumulate(exec, grad, amax); });
   expect_error(code, [&] { device::grad_norm_p(exec, grad, 3.0); });
 }
+
+}  // namespace device_errors_test

@@ -14,6 +14,8 @@
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
+namespace device_large_test {
+
 using namespace zeroproof;
 using namespace zeroproof::device_test;
 using verification::on_device;
@@ -69,3 +71,5 @@ TEST_CASE("slow: device: more than 2^31 elements") {
   CHECK(amax == 0x7F800000);
   CHECK(on_device<device::unscale>(exec, 0.5F, grad, grad));
 }
+
+}  // namespace device_large_test

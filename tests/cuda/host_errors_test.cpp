@@ -17,6 +17,8 @@
 #include "cuda/host/update_operations.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace host_errors_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -224,3 +226,5 @@ TEST_CASE("instruction sets: the baseline always runs, and names are those of th
   CHECK(host::name(Isa::x86_64_v4) == "x86-64-v4");
   for (const Isa isa : isas) CHECK(host::isa_supported(isa));
 }
+
+}  // namespace host_errors_test

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <vector>
 
+namespace piece_loop_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -135,3 +137,5 @@ TEST_CASE("an exception of one block is rethrown") {
     CHECK_THROWS_AS(loop.run_joined(Exec{.num_threads = threads}, any, bad), std::runtime_error);
   }
 }
+
+}  // namespace piece_loop_test

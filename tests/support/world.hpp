@@ -187,7 +187,7 @@ class WorldRank {
     for (const MemoryClass made :
          {MemoryClass::grad_nodes, MemoryClass::comm_buffer, MemoryClass::grad}) {
       if (made == MemoryClass::grad && !world_.on_device) continue;
-      resting_[made] = now[made];
+      resting_[static_cast<std::size_t>(made)] = now[static_cast<std::size_t>(made)];
     }
     return now == resting_;
   }

@@ -9,6 +9,8 @@
 #include "tests/common/checkpoint/saving.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace checkpoint_order_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -71,3 +73,5 @@ TEST_CASE("saver: a checkpoint appears after the files of all ranks are durable"
     CHECK(at_commit.load() == made.load());
   }
 }
+
+}  // namespace checkpoint_order_test

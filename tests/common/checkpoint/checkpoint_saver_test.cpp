@@ -20,6 +20,8 @@
 #include "tests/common/io/faulty_disk.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace checkpoint_saver_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -409,3 +411,5 @@ TEST_CASE(
   CHECK(memory.find("rank 0: out of memory (") == 0);
   CHECK(memory.find(code(ErrorCode::unavailable)) != std::string::npos);
 }
+
+}  // namespace checkpoint_saver_test

@@ -9,6 +9,8 @@
 
 #include "tests/common/checkpoint/held_state.hpp"
 
+namespace element_sums_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -177,3 +179,5 @@ TEST_CASE("element sums: at most 64 buckets, of a size that no layout changes") 
   CHECK(shape(1024 * 64) == Shape{64, 1024});
   CHECK(shape(1024 * 64 + 1) == Shape{33, 2048});
 }
+
+}  // namespace element_sums_test

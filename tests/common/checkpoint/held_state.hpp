@@ -43,8 +43,9 @@ struct Held {
 };
 
 inline std::string to_string(const Held& held) {
-  return to_string(held.grid) + ", " + std::string(names_of(held.layout)[held.layout]) +
-         ", stage " + std::to_string(held.stage) + ", bucket " + std::to_string(held.bucket_numel);
+  return to_string(held.grid) + ", " +
+         std::string(names_of(held.layout)[static_cast<std::size_t>(held.layout)]) + ", stage " +
+         std::to_string(held.stage) + ", bucket " + std::to_string(held.bucket_numel);
 }
 
 /// All stages, layouts and kinds of grid, ranks that own nothing among them.

@@ -9,6 +9,8 @@
 #include "common/layout/tp_cut.hpp"
 #include "tests/common/checkpoint/held_state.hpp"
 
+namespace own_pieces_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -145,3 +147,5 @@ TEST_CASE("own pieces: tensors of the checkpoint are those of the undistributed 
     CHECK(numel(tensors[i]) == held_params()[i].numel());
   }
 }
+
+}  // namespace own_pieces_test

@@ -14,6 +14,8 @@
 #include "tests/support/complaint.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace saved_state_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 using zeroproof_test::complaint;
@@ -215,3 +217,5 @@ TEST_CASE("saved state: a checkpoint without valid counters is refused") {
     CHECK(std::string(error.what()).find("has no valid counters") != std::string::npos);
   }
 }
+
+}  // namespace saved_state_test

@@ -25,6 +25,8 @@
 #include "tests/common/io/small_checkpoint.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace checkpoint_crash_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -274,3 +276,5 @@ TEST_CASE("checkpoint: a second saver gets an error that names the first") {
     CHECK(text.find("belongs to process " + std::to_string(::getpid())) != std::string::npos);
   }
 }
+
+}  // namespace checkpoint_crash_test

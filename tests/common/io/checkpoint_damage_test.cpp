@@ -17,6 +17,8 @@
 #include "tests/common/io/small_checkpoint.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace checkpoint_damage_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -268,3 +270,5 @@ TEST_CASE("checkpoint: files of other checkpoints, steps and runs") {
   CHECK(problem_of(saved.path, 10) != "");
   CHECK(small_problem(saved.path, 10) != "");
 }
+
+}  // namespace checkpoint_damage_test

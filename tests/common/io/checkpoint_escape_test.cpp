@@ -22,6 +22,8 @@
 #include "tests/fuzz/checkpoint_check.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace checkpoint_escape_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -272,3 +274,5 @@ TEST_CASE("checkpoint: a save follows no prepared links") {
     CHECK(place.everything() == place.before);
   }
 }
+
+}  // namespace checkpoint_escape_test

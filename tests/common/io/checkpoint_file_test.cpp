@@ -20,6 +20,8 @@
 #include "tests/common/io/small_checkpoint.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace checkpoint_file_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -284,3 +286,5 @@ TEST_CASE("nightly: checkpoint file: complete after every mishap at every call")
   CHECK(check_mishaps(TemporaryFolder::in_memory(), 1) + check_mishaps(TemporaryFolder(), 1) >=
         200);
 }
+
+}  // namespace checkpoint_file_test

@@ -21,6 +21,8 @@
 #include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace checkpoint_hostile_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -304,3 +306,5 @@ TEST_CASE("checkpoint: the seeds of the fuzzers are as named") {
     CHECK(good >= 3);
   }
 }
+
+}  // namespace checkpoint_hostile_test

@@ -18,6 +18,8 @@
 #include "tests/common/io/small_checkpoint.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace checkpoint_image_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -217,3 +219,5 @@ TEST_CASE("checkpoint image: a disk that is full, broken, or writes nothing, at 
     }
   }
 }
+
+}  // namespace checkpoint_image_test

@@ -11,6 +11,8 @@
 #include "tests/common/io/small_checkpoint.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace checkpoint_power_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -89,3 +91,5 @@ TEST_CASE("checkpoint: control: without syncs, losses of power are detected") {
   }
   CHECK(lost >= 80);
 }
+
+}  // namespace checkpoint_power_test

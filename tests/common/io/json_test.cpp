@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace json_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -108,3 +110,5 @@ TEST_CASE("Json: errors about invalid text are short for long words") {
 }
 
 }  // namespace
+
+}  // namespace json_test

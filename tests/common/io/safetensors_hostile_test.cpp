@@ -18,6 +18,8 @@
 #include "tests/common/io/safetensors_build.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace safetensors_hostile_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -130,3 +132,5 @@ TEST_CASE("safetensors: a file that shrinks while it is read is an error, not a 
       refusal([&] { reader.for_each_chunk(*reader.find("b"), [](Span<const std::byte>) {}); }),
       "when it was opened");
 }
+
+}  // namespace safetensors_hostile_test

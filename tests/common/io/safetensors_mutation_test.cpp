@@ -6,6 +6,8 @@
 #include "tests/common/io/safetensors_build.hpp"
 #include "tests/fuzz/safetensors_check.hpp"
 
+namespace safetensors_mutation_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -75,3 +77,5 @@ TEST_CASE("safetensors: two bytes of the header replaced") {
   }
   CHECK(tried > 10'000);
 }
+
+}  // namespace safetensors_mutation_test

@@ -12,6 +12,8 @@
 #include "tests/common/io/safetensors_build.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace safetensors_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -184,3 +186,5 @@ TEST_CASE("safetensors: ranges outside a tensor are rejected") {
   CHECK_NOTHROW(reader.read(*reader.find("a"), 21, target));
   CHECK_THROWS_AS(reader.read(*reader.find("a"), 22, target), Error);
 }
+
+}  // namespace safetensors_test

@@ -14,6 +14,8 @@
 #include "tests/common/io/safetensors_build.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace safetensors_writer_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -186,3 +188,5 @@ TEST_CASE("safetensors writer: a full disk") {
   CHECK(contains(message, "cannot be written at byte"));
   CHECK(folder.num_entries() == 0);
 }
+
+}  // namespace safetensors_writer_test

@@ -9,6 +9,8 @@
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
+namespace binned_device_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -161,3 +163,5 @@ TEST_CASE("device bins: invalid formats and sizes are refused") {
   expect_error(ErrorCode::invalid_argument, [&] { enqueue_binned_deposit({}, e4m3, {}); });
   expect_error(ErrorCode::invalid_argument, [&] { enqueue_binned_finish({}, {}, bf16); });
 }
+
+}  // namespace binned_device_test

@@ -9,6 +9,8 @@
 #include "cuda/device/runtime/device.hpp"
 #include "tests/cuda/device/enqueued_support.hpp"
 
+namespace clip_groups_step_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -133,3 +135,5 @@ TEST_CASE("clip groups on a device: a skipped step has no norm and no coefficien
     CHECK(c != c);
   }
 }
+
+}  // namespace clip_groups_step_test

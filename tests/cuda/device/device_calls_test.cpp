@@ -15,6 +15,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 
+namespace device_calls_test {
+
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::device_test;
@@ -132,3 +134,5 @@ TEST_CASE("device: errors name the step, in the thread that named it") {
   name_step(-1);
   CHECK(message().find("in step") == std::string::npos);
 }
+
+}  // namespace device_calls_test

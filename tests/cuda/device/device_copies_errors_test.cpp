@@ -21,6 +21,8 @@
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "tests/support/hosted_communicator.hpp"
 
+namespace device_copies_errors_test {
+
 using namespace zeroproof;
 using namespace zeroproof::copies_test;
 using cuda::make_device_copies;
@@ -165,3 +167,5 @@ TEST_CASE("device copies: ranks have to share addresses") {
         "process, so ranks must be threads of one process); use --transport nccl or "
         "--world threads:N");
 }
+
+}  // namespace device_copies_errors_test

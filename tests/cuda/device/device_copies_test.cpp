@@ -15,6 +15,8 @@
 #include "tests/cuda/device/copies_support.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 
+namespace device_copies_test {
+
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::copies_test;
@@ -160,3 +162,5 @@ TEST_CASE("device copies: no host waits, and scratch is allocated once") {
     wait_for_stream();
   });
 }
+
+}  // namespace device_copies_test

@@ -13,6 +13,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 
+namespace device_graph_test {
+
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::device_test;
@@ -175,3 +177,5 @@ TEST_CASE("device: exceptions of the body of a graph propagate") {
     CHECK(data.bytes() == Bytes(16, 1));
   }
 }
+
+}  // namespace device_graph_test

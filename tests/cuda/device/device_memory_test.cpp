@@ -17,6 +17,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 
+namespace device_memory_test {
+
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::device_test;
@@ -193,3 +195,5 @@ TEST_CASE("device: more memory than the device has") {
   expect_error(ErrorCode::unavailable, [] { pinned_allocate(too_much); });
   check_works(current_stream());
 }
+
+}  // namespace device_memory_test

@@ -20,6 +20,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 
+namespace device_streams_test {
+
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::device_test;
@@ -255,3 +257,5 @@ TEST_CASE("device: events and graphs may move") {
   CHECK(event.reached());
   CHECK(data.bytes() == Bytes(16, 4));
 }
+
+}  // namespace device_streams_test

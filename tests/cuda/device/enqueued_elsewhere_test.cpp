@@ -11,6 +11,8 @@
 #include "tests/cuda/device/enqueued_support.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace enqueued_elsewhere_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -85,3 +87,5 @@ TEST_CASE("enqueued offload: offloaded gradients use no device memory and no slo
   CHECK(use[1].offloaded_host == use[0].offloaded_host + use[0].now[kind] - 2 * 4 * 1000);
   CHECK(use[1].offloaded_file == use[0].offloaded_file);
 }
+
+}  // namespace enqueued_elsewhere_test

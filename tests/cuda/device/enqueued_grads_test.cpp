@@ -6,6 +6,8 @@
 #include "tests/cuda/device/enqueued_support.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace enqueued_grads_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -89,3 +91,5 @@ TEST_CASE("enqueued steps: a gradient outside its declared memory is refused wit
   device::pinned_release(pinned);
   rank.check_same_state();
 }
+
+}  // namespace enqueued_grads_test

@@ -11,6 +11,8 @@
 #include "tests/cuda/device/enqueued_support.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace enqueued_step_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -264,3 +266,5 @@ TEST_CASE("enqueued steps: invalid calls are refused") {
   rank.on_host->load_state(rank.state());
   expect_error(ErrorCode::invalid_argument, [&] { rank.on_host->step(leaves); });
 }
+
+}  // namespace enqueued_step_test

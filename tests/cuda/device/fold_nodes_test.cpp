@@ -7,6 +7,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 
+namespace fold_nodes_test {
+
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::device_test;
@@ -177,3 +179,5 @@ TEST_CASE("device fold: invalid operands are refused") {
   fold(1, {{nullptr, DType::e4m3, 0, true}}, fp32);
   fold(1, {fp32}, {nullptr, DType::bf16, 0, true});
 }
+
+}  // namespace fold_nodes_test

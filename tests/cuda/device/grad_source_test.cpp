@@ -19,6 +19,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/support/grid.hpp"
 
+namespace grad_source_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -215,3 +217,5 @@ TEST_CASE("device gradients: a visit lasts for its given time") {
     device::enqueue_leaf({}, 0, 0, 0, scale.data(), {grad.data(), DType::u32, 1});
   });
 }
+
+}  // namespace grad_source_test

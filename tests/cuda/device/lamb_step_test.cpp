@@ -17,6 +17,8 @@
 #include "tests/cuda/optimizer/state_formats.hpp"
 #include "tests/cuda/optimizer/state_tensors.hpp"
 
+namespace lamb_step_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -282,3 +284,5 @@ TEST_CASE("LAMB on a device: enqueued steps with offloaded state have the host's
     }
   }
 }
+
+}  // namespace lamb_step_test

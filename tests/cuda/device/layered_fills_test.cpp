@@ -12,6 +12,8 @@
 #include "cuda/optimizer/layered/layered_pass.hpp"
 #include "cuda/optimizer/overlap/stream_executor.hpp"
 
+namespace layered_fills_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -73,3 +75,5 @@ TEST_CASE(
   if (!device::device_info().answers) return;
   CHECK(moves_of_pass(true) - moves_of_pass(false) == 2 * (3 + 1));  // all three share the bucket
 }
+
+}  // namespace layered_fills_test

@@ -10,6 +10,8 @@
 #include "tests/cuda/device/fold_support.hpp"
 #include "tests/cuda/device/step_passes_support.hpp"
 
+namespace measured_fold_test {
+
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::device_test;
@@ -272,3 +274,5 @@ TEST_CASE("device fold, measured: one launch, no allocation, and no launch witho
   check_calls({}, [&] { none.enqueue(); });
   wait_for_stream();
 }
+
+}  // namespace measured_fold_test

@@ -11,6 +11,8 @@
 #include "tests/cuda/device/device_runtime_support.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 
+namespace move_tables_test {
+
 using namespace zeroproof;
 using namespace zeroproof::cuda;
 using namespace zeroproof::cuda::device;
@@ -182,3 +184,5 @@ TEST_CASE("device: a graph owns the table of its moves") {
   copy_many(known);
   CHECK(known.arrived());
 }
+
+}  // namespace move_tables_test

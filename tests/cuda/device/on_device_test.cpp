@@ -10,6 +10,8 @@
 
 #include "tests/cuda/optimizer/device_layouts.hpp"
 
+namespace on_device_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -70,3 +72,5 @@ TEST_CASE("on device: elements that a kernel does not write keep the caller's va
   on_device<double_half>(exec, a, a, sum);
   CHECK(sum == std::vector<float>{2, 2, 2, 2, -7, -7, -7, -7});
 }
+
+}  // namespace on_device_test

@@ -14,6 +14,8 @@
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "tests/cuda/optimizer/overlap/plan_shapes.hpp"
 
+namespace plan_streams_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -113,3 +115,5 @@ TEST_CASE("device: a wait for an event recorded later is void: the audit and the
   tests::expect_error(ErrorCode::internal,
                       [&] { watch.disturbed(plan, no_delay(plan), PlanStream::compute); });
 }
+
+}  // namespace plan_streams_test

@@ -11,6 +11,8 @@
 #include "tests/cuda/device/enqueued_support.hpp"
 #include "tests/cuda/formats/scales_support.hpp"
 
+namespace scales_step_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -92,3 +94,5 @@ TEST_CASE("scales on a device: enqueued steps of ranks that copy from each other
     });
   }
 }
+
+}  // namespace scales_step_test

@@ -11,6 +11,8 @@
 #include "tests/cuda/device/step_passes_support.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace step_decide_test {
+
 using namespace zeroproof;
 using namespace zeroproof::device_test;
 
@@ -232,3 +234,5 @@ TEST_CASE("device: unsupported parameter formats are refused before any enqueue"
   tests::expect_error(ErrorCode::invalid_argument,
                       [&] { enqueue_fused_update(run.memory, rules); });
 }
+
+}  // namespace step_decide_test

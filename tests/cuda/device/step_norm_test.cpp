@@ -8,6 +8,8 @@
 #include "cuda/device/runtime/runtime.hpp"
 #include "tests/cuda/device/step_passes_support.hpp"
 
+namespace step_norm_test {
+
 using namespace zeroproof;
 using namespace zeroproof::device_test;
 
@@ -72,3 +74,5 @@ TEST_CASE("device: a product that overflows, of a gradient that is finite") {
     run.check_memory(truth, way != Way::phases ? sums : truth.b[grad]);
   }
 }
+
+}  // namespace step_norm_test

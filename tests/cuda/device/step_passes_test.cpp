@@ -10,6 +10,8 @@
 #include "cuda/device/runtime/runtime.hpp"
 #include "tests/cuda/device/step_passes_support.hpp"
 
+namespace step_passes_test {
+
 using namespace zeroproof;
 using namespace zeroproof::device_test;
 
@@ -195,3 +197,5 @@ TEST_CASE("device: tensors that count their own steps, rows of a placement, and 
     check_steps(c, 6, 0b000100);
   }
 }
+
+}  // namespace step_passes_test

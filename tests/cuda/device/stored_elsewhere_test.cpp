@@ -11,6 +11,8 @@
 #include "tests/cuda/optimizer/production_world.hpp"
 #include "tests/cuda/optimizer/state_formats.hpp"
 
+namespace stored_elsewhere_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -90,3 +92,5 @@ TEST_CASE(
     check_last_step(rank);
   });
 }
+
+}  // namespace stored_elsewhere_test

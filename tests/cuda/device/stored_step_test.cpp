@@ -15,6 +15,8 @@
 #include "tests/cuda/optimizer/state_formats.hpp"
 #include "tests/cuda/optimizer/state_tensors.hpp"
 
+namespace stored_step_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -129,3 +131,5 @@ TEST_CASE("state on a device: 8-bit parameters, and enqueued steps of ranks with
     check_last_step(rank);
   });
 }
+
+}  // namespace stored_step_test

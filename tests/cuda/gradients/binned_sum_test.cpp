@@ -14,6 +14,8 @@
 #include "cuda/host/operations.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace binned_sum_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -190,3 +192,5 @@ TEST_CASE("binned: fields of other lengths are errors") {
   refused([&] { host::binned_merge(exec, mixed_top, three.view()); });
   refused([&] { host::binned_finish(exec, four.view(), values); });
 }
+
+}  // namespace binned_sum_test

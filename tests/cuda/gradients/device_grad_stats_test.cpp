@@ -9,6 +9,8 @@
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
+namespace device_grad_stats_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::device_test;
@@ -42,3 +44,5 @@ TEST_CASE("device: statistics of device memory, also in a graph") {
   CHECK(stats[0] == GradStats{0x7F800000, 3, 3});
   CHECK(stats[1] == GradStats{0x40E00000, 0, 3});
 }
+
+}  // namespace device_grad_stats_test

@@ -12,6 +12,8 @@
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
+namespace device_grad_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -94,3 +96,5 @@ TEST_CASE("device: values are clipped to the interval, everything inside keeps i
     });
   }
 }
+
+}  // namespace device_grad_test

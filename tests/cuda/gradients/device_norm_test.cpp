@@ -14,6 +14,8 @@
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
+namespace device_norm_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -155,3 +157,5 @@ TEST_CASE("device: the p-norm of no elements, of zeros and of values that are no
   grad[0] = -not_a_number;
   CHECK(std::isnan(on_device<device::grad_norm_p>(exec, grad, 3.0)));
 }
+
+}  // namespace device_norm_test

@@ -4,6 +4,8 @@
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/gradients/grad_stats_support.hpp"
 
+namespace host_grad_stats_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -14,3 +16,5 @@ TEST_CASE("host: statistics of a gradient, counted by hand") {
     check_stats_refused(cuda::host::grad_stats, exec);
   }
 }
+
+}  // namespace host_grad_stats_test

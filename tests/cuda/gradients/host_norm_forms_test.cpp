@@ -15,6 +15,8 @@
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace host_norm_forms_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -272,3 +274,5 @@ TEST_CASE(
     }
   }
 }
+
+}  // namespace host_norm_forms_test

@@ -13,6 +13,8 @@
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace host_norm_p_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -87,3 +89,5 @@ TEST_CASE("the p-norm: by hand, special values, and within its bound") {
     }
   }
 }
+
+}  // namespace host_norm_p_test

@@ -6,6 +6,8 @@
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
+namespace device_activations_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::device_test;
@@ -54,3 +56,5 @@ TEST_CASE("device: activations have the bits of the host, anywhere in memory") {
     }
   }
 }
+
+}  // namespace device_activations_test

@@ -6,6 +6,8 @@
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
+namespace device_elementary_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::device_test;
@@ -47,3 +49,5 @@ TEST_CASE("device: elementary functions have the bits of the host, anywhere in m
     });
   }
 }
+
+}  // namespace device_elementary_test

@@ -12,6 +12,8 @@
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
+namespace device_layers_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 using device_test::exec, device_test::usable;
@@ -71,3 +73,5 @@ TEST_CASE("device: cross-entropy over a split vocabulary") {
   check_cross_entropy_sizes(implementations, exec);
   check_cross_entropy_refused(implementations, exec);
 }
+
+}  // namespace device_layers_test

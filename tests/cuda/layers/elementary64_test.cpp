@@ -11,6 +11,8 @@
 #include "common/base/philox.hpp"
 #include "common/step/portable_math64.hpp"
 
+namespace elementary64_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -51,3 +53,5 @@ TEST_CASE("a kernel's exp and log have the bits of the host's") {
   }
   CHECK(different == 0);
 }
+
+}  // namespace elementary64_test

@@ -4,6 +4,8 @@
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/layers/activations_checks.hpp"
 
+namespace host_activations_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 namespace host = zeroproof::cuda::host;
@@ -41,3 +43,5 @@ TEST_CASE(
     }
   }
 }
+
+}  // namespace host_activations_test

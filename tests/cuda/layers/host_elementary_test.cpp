@@ -4,6 +4,8 @@
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/layers/elementary_support.hpp"
 
+namespace host_elementary_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 namespace host = zeroproof::cuda::host;
@@ -42,3 +44,5 @@ TEST_CASE(
     }
   }
 }
+
+}  // namespace host_elementary_test

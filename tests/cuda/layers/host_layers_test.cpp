@@ -10,6 +10,8 @@
 #include "tests/cuda/layers/softmax_support.hpp"
 #include "tests/cuda/layers/weight_grad_support.hpp"
 
+namespace host_layers_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 namespace host = zeroproof::cuda::host;
@@ -68,3 +70,5 @@ TEST_CASE("host: cross-entropy over a split vocabulary") {
     check_cross_entropy_refused(implementations, exec);
   }
 }
+
+}  // namespace host_layers_test

@@ -13,6 +13,8 @@
 
 #include "tests/cuda/expect_error.hpp"
 
+namespace chunk_file_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -219,3 +221,5 @@ TEST_CASE("chunk file: a failed write is an error, and the chunk is then damaged
   file.read(0, at);
   CHECK(values(at)[0] == 1);
 }
+
+}  // namespace chunk_file_test

@@ -4,6 +4,8 @@
 #include "tests/cuda/optimizer/production_world.hpp"
 #include "tests/cuda/optimizer/state_formats.hpp"
 
+namespace offload_formats_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -139,7 +141,8 @@ TEST_CASE("offloaded formats: codes and scales are offloaded, and nothing is sto
     return use;
   };
   const auto kept = [](const MemoryUse& use) {
-    return use.now[MemoryClass::master] + use.now[MemoryClass::state];
+    return use.now[static_cast<std::size_t>(MemoryClass::master)] +
+           use.now[static_cast<std::size_t>(MemoryClass::state)];
   };
   // The master, a code of one byte and one of two, and two scales for 128 elements.
   const std::int64_t padded = odd_layout().padded_numel();
@@ -156,3 +159,5 @@ TEST_CASE("offloaded formats: codes and scales are offloaded, and nothing is sto
   // bytes.
   CHECK(file.offloaded_file == padded / 1024 * 4 * (32 + 2 * (128 * (4 + 1 + 2) + 8) + 16));
 }
+
+}  // namespace offload_formats_test

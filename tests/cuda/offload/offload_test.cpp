@@ -7,6 +7,8 @@
 #include "common/base/error.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace offload_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -151,7 +153,9 @@ TEST_CASE("offload: memory moves out of the rank's buffers, and is counted in it
     });
     return use;
   };
-  const auto bytes = [](const MemoryUse& use, MemoryClass kind) { return use.now[kind]; };
+  const auto bytes = [](const MemoryUse& use, MemoryClass kind) {
+    return use.now[static_cast<std::size_t>(kind)];
+  };
   const std::int64_t all = odd_layout().padded_numel() * 4;
   const MemoryUse none = use_of({});
   CHECK(bytes(none, MemoryClass::master) == all);
@@ -238,3 +242,5 @@ TEST_CASE("offload: invalid fractions and chunks, and a missing folder, are erro
     }
   });
 }
+
+}  // namespace offload_test

@@ -14,6 +14,8 @@
 
 #include "tests/cuda/expect_error.hpp"
 
+namespace offloaded_grad_buffer_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -187,3 +189,5 @@ TEST_CASE("offloaded gradients: a full disk is an error before the first step, a
   }
   ::signal(SIGXFSZ, handler);
 }
+
+}  // namespace offloaded_grad_buffer_test

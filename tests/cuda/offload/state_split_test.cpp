@@ -9,6 +9,8 @@
 #include <random>
 #include <set>
 
+namespace state_split_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -249,3 +251,5 @@ TEST_CASE("state split: a fraction that is met exactly adds no further tensor") 
   CHECK(StateSplit(setup, {{0, halves.padded_numel()}}).offloaded_numel() ==
         2048);  // 'b' with its padding
 }
+
+}  // namespace state_split_test

@@ -18,6 +18,8 @@
 #include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace grad_memory_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -196,7 +198,8 @@ TEST_CASE("M = 1: the gradient is read in place until the update, and not after"
         CHECK(fused.master() == phases.master());
         CHECK(shown.master() == phases.master());
         CHECK(cut.master() != phases.master());
-        CHECK(fused.optimizer->memory().now[MemoryClass::grad_nodes] == 0);
+        CHECK(fused.optimizer->memory().now[static_cast<std::size_t>(MemoryClass::grad_nodes)] ==
+              0);
       }
     }
   }
@@ -256,3 +259,5 @@ TEST_CASE("copy_streamed: every size and alignment") {
   std::vector<float> three(3), four(4);
   expect_error(ErrorCode::invalid_argument, [&] { host::copy_streamed({}, three, four); });
 }
+
+}  // namespace grad_memory_test

@@ -10,6 +10,8 @@
 #include "common/comm/threads.hpp"
 #include "cuda/lbfgs/lbfgs.hpp"
 
+namespace lbfgs_agreement_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -56,3 +58,5 @@ TEST_CASE(
     CHECK(texts[1] == texts[0]);
   }
 }
+
+}  // namespace lbfgs_agreement_test

@@ -15,6 +15,8 @@
 #include "cuda/distributed_optimizer.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace policy_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -161,3 +163,5 @@ TEST_CASE("production step: invalid gradients, token counts and states are error
   expect_error(ErrorCode::invalid_argument, [&] { loads({1, 2, 3}, end); });
   CHECK_NOTHROW(loads({1, 2, 3}, 4));
 }
+
+}  // namespace policy_test

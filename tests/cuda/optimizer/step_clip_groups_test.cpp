@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+namespace step_clip_groups_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -136,3 +138,5 @@ TEST_CASE("clip groups: tensors of two groups without padding between them are n
     }
   }
 }
+
+}  // namespace step_clip_groups_test

@@ -11,6 +11,8 @@
 #include "tests/cuda/optimizer/state_formats.hpp"
 #include "tests/cuda/optimizer/state_tensors.hpp"
 
+namespace step_formats_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -114,3 +116,5 @@ TEST_CASE("offloaded state with scales is an error on TP ranks; bf16 is not") {
                                    }),
                        doctest::Contains("cannot be offloaded on 2 TP ranks"), Error);
 }
+
+}  // namespace step_formats_test

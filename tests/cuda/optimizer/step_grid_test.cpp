@@ -4,6 +4,8 @@
 #include "common/base/error.hpp"
 #include "tests/cuda/optimizer/production_world.hpp"
 
+namespace step_grid_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -68,3 +70,5 @@ TEST_CASE("scalars that differ on one rank are the same error on every rank, nam
     }
   }
 }
+
+}  // namespace step_grid_test

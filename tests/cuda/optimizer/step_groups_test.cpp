@@ -4,6 +4,8 @@
 
 #include <set>
 
+namespace step_groups_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -86,3 +88,5 @@ TEST_CASE("groups: each tensor equals a run with only its group") {
     }
   }
 }
+
+}  // namespace step_groups_test

@@ -9,6 +9,8 @@
 #include "cuda/optimizer/production_optimizer.hpp"
 #include "tests/cuda/optimizer/production_world.hpp"
 
+namespace step_joined_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -197,3 +199,5 @@ TEST_CASE(
     check_joined(world);
   }
 }
+
+}  // namespace step_joined_test

@@ -7,6 +7,8 @@
 #include "tests/cuda/update/simple_lamb.hpp"
 #include "tests/support/values.hpp"
 
+namespace step_lamb_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -324,3 +326,5 @@ TEST_CASE("lamb step: its memory is that of adamw") {
   CHECK(use[0].peak == use[1].peak);
   CHECK(use[0].total_peak == use[1].total_peak);
 }
+
+}  // namespace step_lamb_test

@@ -2,12 +2,16 @@
 
 #include "tests/cuda/optimizer/production_world.hpp"
 
+namespace step_memory_test {
+
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-std::int64_t of(const BytesByClass& bytes, MemoryClass kind) { return bytes[kind]; }
+std::int64_t of(const BytesByClass& bytes, MemoryClass kind) {
+  return bytes[static_cast<std::size_t>(kind)];
+}
 
 /// Memory of every rank after two steps.
 std::vector<MemoryUse> memory_of(const OptimizerSetup& setup, int ranks,
@@ -149,3 +153,5 @@ TEST_CASE("message buffers: none for a single rank, otherwise one bucket") {
     CHECK(of(rank.peak, MemoryClass::comm_buffer) == 2 * 1024);
   }
 }
+
+}  // namespace step_memory_test

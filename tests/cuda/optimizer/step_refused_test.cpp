@@ -8,6 +8,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/production_world.hpp"
 
+namespace step_refused_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -60,3 +62,5 @@ TEST_CASE("production step: a missing device is reported before any allocation")
     }
   }
 }
+
+}  // namespace step_refused_test

@@ -14,6 +14,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/formats/scales_support.hpp"
 
+namespace step_scales_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -383,3 +385,5 @@ TEST_CASE("scales: offloaded masters have the bits of masters that are not") {
     }
   }
 }
+
+}  // namespace step_scales_test

@@ -7,6 +7,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/production_world.hpp"
 
+namespace step_stage3_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -98,7 +100,8 @@ TEST_CASE(
           }
           comm.barrier();
           MemoryUse after = ledger.use();
-          after.now[MemoryClass::comm_buffer] = 0;  // kept for the next gather
+          after.now[static_cast<std::size_t>(MemoryClass::comm_buffer)] =
+              0;  // kept for the next gather
           if (after.now != resting.now) problem = "memory was not freed";
         });
         for (const std::string& problem : problems) CHECK(problem == "");
@@ -242,3 +245,5 @@ TEST_CASE("bucket reduce: a gradient of the wrong size is an error") {
     refused(0, -1, {values.data(), DType::fp32, 2048});
   });
 }
+
+}  // namespace step_stage3_test

@@ -5,6 +5,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/production_world.hpp"
 
+namespace step_sums_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -129,3 +131,5 @@ TEST_CASE("native: a library that does not add floats is an error in the step") 
                  [&] { rank.optimizer->run_phase(Phase::reduce, rank.grads); });
   });
 }
+
+}  // namespace step_sums_test

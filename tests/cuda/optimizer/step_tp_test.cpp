@@ -2,6 +2,8 @@
 
 #include "tests/cuda/optimizer/production_world.hpp"
 
+namespace step_tp_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -53,3 +55,5 @@ TEST_CASE("an overflow on one TP rank is skipped on all") {
     check_against_one_rank(world);
   }
 }
+
+}  // namespace step_tp_test

@@ -5,6 +5,8 @@
 
 #include <bit>
 
+namespace step_worlds_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -125,3 +127,5 @@ TEST_CASE("production step: a layout without elements") {
     check_against_one_rank(world);
   }
 }
+
+}  // namespace step_worlds_test

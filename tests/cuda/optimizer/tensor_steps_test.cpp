@@ -10,6 +10,8 @@
 #include <doctest.h>
 #include "common/comm/self.hpp"
 
+namespace tensor_steps_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -86,3 +88,5 @@ TEST_CASE("skip: every tensor has the scalars of its own group and step") {
     steps.advance();
   }
 }
+
+}  // namespace tensor_steps_test

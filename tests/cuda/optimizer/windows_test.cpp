@@ -11,6 +11,8 @@
 #include "cuda/comm/exchange/shared_memory_group.hpp"
 #include "tests/support/hosted_communicator.hpp"
 
+namespace windows_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -293,7 +295,9 @@ TEST_CASE("windows: one copy of the parameters is one buffer") {
     require(full.shared, "other ranks write it too");
     places[place.number] = full.view.data;
     const MemoryUse use = rank.optimizer->memory();
-    held[place.number] = use.now[MemoryClass::param_full] + use.now[MemoryClass::param_shard];
+    held[static_cast<std::size_t>(place.number)] =
+        use.now[static_cast<std::size_t>(MemoryClass::param_full)] +
+        use.now[static_cast<std::size_t>(MemoryClass::param_shard)];
     rank.setup.comm->barrier();
   });
   CHECK(places[1] == places[0]);
@@ -326,3 +330,5 @@ TEST_CASE("windows: writes through the view of a shard are in the shared copy") 
   });
   CHECK(world.setup.windows == Windows::params);
 }
+
+}  // namespace windows_test

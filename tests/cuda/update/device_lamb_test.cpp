@@ -14,6 +14,8 @@
 #include "tests/oracle/oracle_limbs.hpp"
 #include "verification/ops/on_device.hpp"
 
+namespace device_lamb_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -151,3 +153,5 @@ TEST_CASE("device: lamb_trust_ratio divides in fp64, and is 1 if a norm is 0") {
   ones.weight.limbs[11] = ones.update.limbs[11] = 1;
   CHECK(same(device::lamb_trust_ratio(still, ones), 0.0F));
 }
+
+}  // namespace device_lamb_test

@@ -14,6 +14,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 
+namespace device_scalars_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -190,3 +192,5 @@ TEST_CASE("device: the clip coefficient") {
   for (const double bad : {-1.0, inf, std::nan("")})
     expect_error(ErrorCode::invalid_argument, [&] { device::clip_coef(1, bad); });
 }
+
+}  // namespace device_scalars_test

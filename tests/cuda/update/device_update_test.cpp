@@ -13,6 +13,8 @@
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
+namespace device_update_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -181,3 +183,5 @@ TEST_CASE("device: sgd in every form") {
     }
   }
 }
+
+}  // namespace device_update_test

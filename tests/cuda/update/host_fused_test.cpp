@@ -18,6 +18,8 @@
 #include "cuda/host/update_operations.hpp"
 #include "tests/cuda/every_exec.hpp"
 
+namespace host_fused_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -294,3 +296,5 @@ TEST_CASE("fused: options come from the settings of the run") {
   CHECK_FALSE(host::fused_options({}).clip_value.has_value());
   CHECK_FALSE(host::fused_options({}).momentum);
 }
+
+}  // namespace host_fused_test

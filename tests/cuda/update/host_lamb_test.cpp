@@ -12,6 +12,8 @@
 #include "tests/cuda/update/simple_lamb.hpp"
 #include "tests/support/values.hpp"
 
+namespace host_lamb_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -248,3 +250,5 @@ TEST_CASE("fused_lamb_norms: the norms of the phases, also of a gradient in a 16
     }
   }
 }
+
+}  // namespace host_lamb_test

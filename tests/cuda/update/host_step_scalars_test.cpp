@@ -10,6 +10,8 @@
 #include "cuda/host/operations.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace host_step_scalars_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -179,3 +181,5 @@ TEST_CASE("step scalars: invalid combinations of options") {
   adam.rule = UpdateRule::adam;
   CHECK_NOTHROW(host::step_scalars(adam, 1, 0, 1));
 }
+
+}  // namespace host_step_scalars_test

@@ -13,6 +13,8 @@
 #include "cuda/host/base/isa.hpp"
 #include "cuda/host/update_operations.hpp"
 
+namespace host_update_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -194,3 +196,5 @@ TEST_CASE("lion: by hand, with the signs of zeros and NaN; is_first is not read"
   c.has_decay = 1;
   check(false, -8, 4, 4, 4 - (4 * c.lr_weight_decay - c.lr), -5);
 }
+
+}  // namespace host_update_test

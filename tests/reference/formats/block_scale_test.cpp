@@ -6,6 +6,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace block_scale_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -219,3 +221,5 @@ TEST_CASE("block scales: invalid arguments are rejected and nothing is written")
   reference::block_amax({}, grid, direct, 10, {},
                         six);  // an empty part at the end of the tensor is valid
 }
+
+}  // namespace block_scale_test

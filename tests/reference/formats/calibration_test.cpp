@@ -9,6 +9,8 @@
 #include "doctest.h"
 #include "reference/operations.hpp"
 
+namespace calibration_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -167,3 +169,5 @@ TEST_CASE("smooth_scales: alpha divides the range, within limits") {
   CHECK(scale[0] == 1e-4F);
   CHECK_THROWS_AS(reference::smooth_scales({}, -0.1, inputs, weights, scale), Error);
 }
+
+}  // namespace calibration_test

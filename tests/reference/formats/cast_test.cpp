@@ -2,6 +2,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace cast_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -128,3 +130,5 @@ TEST_CASE("casts: empty views are valid, different lengths are rejected") {
   ZP_CHECK_INVALID(reference::widen_bf16({}, three_bf16, two));
   ZP_CHECK_INVALID(reference::widen_fp16({}, three_fp16, two));
 }
+
+}  // namespace cast_test

@@ -8,6 +8,8 @@
 #include "doctest.h"
 #include "reference/operations.hpp"
 
+namespace fake_quantize_test {
+
 using namespace zeroproof;
 
 namespace {
@@ -116,3 +118,5 @@ TEST_CASE("fake_quantize: invalid arguments are rejected and nothing is written"
   CHECK(target == std::vector<float>{7, 7});
   CHECK(codes == std::vector<std::int8_t>{3, 3});
 }
+
+}  // namespace fake_quantize_test

@@ -6,6 +6,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace fp8_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -188,3 +190,5 @@ TEST_CASE("8-bit casts: empty views are valid, different lengths are rejected") 
   ZP_CHECK_INVALID(reference::widen_e4m3({}, three_e4m3, two));
   ZP_CHECK_INVALID(reference::widen_e5m2({}, three_e5m2, two));
 }
+
+}  // namespace fp8_test

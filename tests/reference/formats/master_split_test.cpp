@@ -6,6 +6,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace master_split_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -187,3 +189,5 @@ TEST_CASE("split_master: empty views are valid, different lengths are rejected")
                                           Span<const std::uint16_t>(remainders).first(2), three));
   ZP_CHECK_INVALID(reference::join_master({}, ours, params, remainders, two));
 }
+
+}  // namespace master_split_test

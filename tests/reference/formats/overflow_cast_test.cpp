@@ -7,6 +7,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace overflow_cast_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -162,3 +164,5 @@ TEST_CASE("overflow, e8m0: empty views are valid, different lengths are rejected
   ZP_CHECK_INVALID(reference::cast_to_e8m0({}, two, eight));
   ZP_CHECK_INVALID(reference::widen_e8m0({}, eight, two));
 }
+
+}  // namespace overflow_cast_test

@@ -5,6 +5,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace scale_recipe_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -252,3 +254,5 @@ TEST_CASE("scale recipes: invalid arguments are rejected") {
   reference::delayed_scales({}, {.history = 3}, six, a, b);
   reference::current_scales({}, {}, {}, {}, {});
 }
+
+}  // namespace scale_recipe_test

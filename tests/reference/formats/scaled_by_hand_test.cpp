@@ -4,6 +4,8 @@
 
 #include "tests/reference/alone.hpp"
 
+namespace scaled_by_hand_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -303,3 +305,5 @@ TEST_CASE("scaled parameters by hand: rows of 32 have their own scales") {
   CHECK(to_float(codes[39]) == 384);
   CHECK(to_float(codes[40]) == -256);
 }
+
+}  // namespace scaled_by_hand_test

@@ -2,6 +2,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace stochastic_cast_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -111,3 +113,5 @@ TEST_CASE("stochastic cast: empty views are valid, different lengths are rejecte
   reference::stochastic_cast_to_bf16({}, {}, {}, {});
   ZP_CHECK_INVALID(reference::stochastic_cast_to_bf16({}, {}, two, three));
 }
+
+}  // namespace stochastic_cast_test

@@ -2,6 +2,8 @@
 
 #include "tests/reference/alone.hpp"
 
+namespace binned_parts_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -64,3 +66,5 @@ TEST_CASE("binned: parts of CP ranks are rounded to a gradient first, in every s
     }
   }
 }
+
+}  // namespace binned_parts_test

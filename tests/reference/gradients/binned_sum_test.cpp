@@ -6,6 +6,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace binned_sum_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -284,3 +286,5 @@ TEST_CASE("binned: elements are independent, different lengths are rejected") {
   shorter.lo.push_back(0);
   ZP_CHECK_INVALID(reference::binned_merge({}, sum.view(), shorter.view()));
 }
+
+}  // namespace binned_sum_test

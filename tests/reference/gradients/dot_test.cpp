@@ -4,6 +4,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/gradients/dot_support.hpp"
 
+namespace dot_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -184,3 +186,5 @@ TEST_CASE("dot: views of different lengths are rejected") {
   ZP_CHECK_INVALID(
       reference::dot_accumulate({}, std::vector<float>(3), std::vector<float>(2), limbs));
 }
+
+}  // namespace dot_test

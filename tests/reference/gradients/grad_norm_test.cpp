@@ -4,6 +4,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace grad_norm_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -233,3 +235,5 @@ TEST_CASE("norm: normalising keeps the value, and counts accumulate") {
   reference::grad_norm_accumulate({}, std::vector<float>{1}, full);
   CHECK(reference::grad_norm_finish(full) == 0x1p32);
 }
+
+}  // namespace grad_norm_test

@@ -1,6 +1,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace grad_scale_clip_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -116,3 +118,5 @@ TEST_CASE("clip_value: every element, and NaN passes") {
     ZP_CHECK_INVALID(reference::clip_value({}, bad, {}));
   }
 }
+
+}  // namespace grad_scale_clip_test

@@ -5,6 +5,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace grad_stats_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -103,3 +105,5 @@ TEST_CASE("grad_stats: invalid segments are rejected and nothing is added") {
     CHECK(stats == std::vector<GradStats>(2));
   }
 }
+
+}  // namespace grad_stats_test

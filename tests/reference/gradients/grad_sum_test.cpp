@@ -4,6 +4,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace grad_sum_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -182,3 +184,5 @@ TEST_CASE("add_nodes: in place on either side") {
   reference::add_nodes({}, left, right, right);
   CHECK(bits(right) == bits(std::vector<float>{5, -0.0F}));
 }
+
+}  // namespace grad_sum_test

@@ -5,6 +5,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace norm_forms_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -222,3 +224,5 @@ TEST_CASE("norm of any p: no power overflows, zeros, and invalid p is rejected")
     ZP_CHECK_INVALID(p_norm({}, bad));
   }
 }
+
+}  // namespace norm_forms_test

@@ -3,6 +3,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/layers/slopes_support.hpp"
 
+namespace activations_slopes_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -103,3 +105,5 @@ TEST_CASE("slopes: squared_relu equals differences") {
   CHECK(worst_slope_error([&](const Wide& weights) { return loss(wide(x), weights); }, p.weight,
                           d_weight) < allowed);
 }
+
+}  // namespace activations_slopes_test

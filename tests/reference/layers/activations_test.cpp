@@ -1,6 +1,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/layers/activations_support.hpp"
 
+namespace activations_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -149,3 +151,5 @@ TEST_CASE("activations: views of wrong lengths are rejected") {
   ZP_CHECK_INVALID(reference::squared_relu_backward({}, 3, dy, dy, weight, y, {}));
   reference::swiglu_backward({}, 3, 0, {}, {}, bias, {}, {}, {});  // no rows
 }
+
+}  // namespace activations_test

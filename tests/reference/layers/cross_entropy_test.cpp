@@ -1,6 +1,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/layers/slopes_support.hpp"
 
+namespace cross_entropy_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -182,3 +184,5 @@ TEST_CASE("cross_entropy: values that are not finite; invalid parts and views ar
   ZP_CHECK_INVALID(reference::cross_entropy_loss({}, {}, 8, 2, largest, target, row, row, largest,
                                                  one, one, one));
 }
+
+}  // namespace cross_entropy_test

@@ -2,6 +2,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/layers/slopes_support.hpp"
 
+namespace dropout_and_weights_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -108,3 +110,5 @@ TEST_CASE("weight_grad: the order of R18, and the same from bf16") {
   reference::weight_grad({}, 1, 19, 19, wide_dy, wide_x, from_wide);
   CHECK(bits(from_narrow) == bits(from_wide));
 }
+
+}  // namespace dropout_and_weights_test

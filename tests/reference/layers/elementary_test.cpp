@@ -4,6 +4,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace elementary_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -163,3 +165,5 @@ TEST_CASE("elementary: arrays, in place, and different lengths are rejected") {
     ZP_CHECK_INVALID(function({}, x, Span<float>(y).first(1026)));
   }
 }
+
+}  // namespace elementary_test

@@ -1,6 +1,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/layers/slopes_support.hpp"
 
+namespace norm_layers_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -108,3 +110,5 @@ TEST_CASE("slopes: norm layers equal differences") {
   CHECK(worst_slope_error([&](const Wide& at) { return loss(wide(x), wide(gain), at, true); }, bias,
                           d_bias) < allowed);
 }
+
+}  // namespace norm_layers_test

@@ -1,6 +1,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/layers/slopes_support.hpp"
 
+namespace softmax_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -168,3 +170,5 @@ TEST_CASE("softmax: views of wrong lengths are rejected") {
   ZP_CHECK_INVALID(
       reference::sink_softmax_backward({}, 2, 3, 1, x, x, share, other, Span<float>(y).first(2)));
 }
+
+}  // namespace softmax_test

@@ -2,6 +2,8 @@
 
 #include "tests/reference/update/adam_support.hpp"
 
+namespace adam_options_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -118,3 +120,5 @@ TEST_CASE("adamw and adam: different lengths are rejected") {
     }
   }
 }
+
+}  // namespace adam_options_test

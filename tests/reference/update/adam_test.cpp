@@ -1,6 +1,8 @@
 #include "tests/oracle/oracle_rules.hpp"
 #include "tests/reference/update/adam_support.hpp"
 
+namespace adam_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -133,3 +135,5 @@ TEST_CASE("adamw: special gradients") {
   CHECK(bits(x.exp_avg[3]) == bits(0.0F));  // half of the smallest subnormal: tie, to even
   CHECK(bits(x.exp_avg_sq[3]) == bits(0.0F));
 }
+
+}  // namespace adam_test

@@ -7,6 +7,8 @@
 #include "tests/oracle/oracle_rules.hpp"
 #include "tests/reference/update/adam_support.hpp"
 
+namespace lamb_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -332,3 +334,5 @@ TEST_CASE("lamb: invalid arguments are rejected") {
     CHECK(norms == TrustNorms{});
   }
 }
+
+}  // namespace lamb_test

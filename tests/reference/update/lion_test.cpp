@@ -2,6 +2,8 @@
 #include "tests/oracle/oracle_rules.hpp"
 #include "tests/reference/support.hpp"
 
+namespace lion_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -121,3 +123,5 @@ TEST_CASE("lion: invalid arguments are rejected") {
     ZP_CHECK_INVALID(x.lion(false, dyadic_scalars(false)));
   }
 }
+
+}  // namespace lion_test

@@ -3,6 +3,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace loss_scaler_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -133,3 +135,5 @@ TEST_CASE("loss scaler: invalid configurations are rejected") {
   config.log2_initial = 7;
   ZP_CHECK_INVALID(reference::loss_scaler_update(config, {}, false));
 }
+
+}  // namespace loss_scaler_test

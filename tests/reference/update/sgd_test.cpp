@@ -2,6 +2,8 @@
 #include "tests/oracle/oracle_rules.hpp"
 #include "tests/reference/support.hpp"
 
+namespace sgd_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -219,3 +221,5 @@ TEST_CASE("sgd: invalid arguments are rejected") {
     ZP_CHECK_INVALID(x.ema({}, dyadic_scalars(false)));
   }
 }
+
+}  // namespace sgd_test

@@ -3,6 +3,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
+namespace step_scalars_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -312,3 +314,5 @@ TEST_CASE("step scalars: incompatible options are rejected") {
     CHECK(refused(rule, 0, 0, false, true) == !is_adaptive);
   }
 }
+
+}  // namespace step_scalars_test

@@ -4,6 +4,8 @@
 #include "reference/zero/sharded/node_sum.hpp"
 #include "tests/reference/zero/reference_world.hpp"
 
+namespace assignment_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -165,3 +167,5 @@ TEST_CASE("assignment: nodes are combined before they are sent") {
   world.setup.order = MicroBatchOrder::strided;
   CHECK(reduced(world, 0, false).bytes_sent == 4 * node);  // 0, 2, 4 and 6 are four
 }
+
+}  // namespace assignment_test

@@ -5,6 +5,8 @@
 #include "tests/reference/alone.hpp"
 #include "tests/reference/step/dense_support.hpp"
 
+namespace clip_groups_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -177,3 +179,5 @@ TEST_CASE("clip groups: a tensor without a group and an invalid limit are reject
     ZP_CHECK_INVALID(rank.make());
   }
 }
+
+}  // namespace clip_groups_test

@@ -4,6 +4,8 @@
 
 #include "tests/reference/zero/reference_world.hpp"
 
+namespace distributed_optimizer_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -89,3 +91,5 @@ TEST_CASE("distributed: any shard map equals the dense optimizer") {
     }
   }
 }
+
+}  // namespace distributed_optimizer_test

@@ -5,6 +5,8 @@
 
 #include "tests/reference/alone.hpp"
 
+namespace distributed_settings_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -185,3 +187,5 @@ TEST_CASE("distributed: an overflow under the policy error stops every rank and 
     }
   }
 }
+
+}  // namespace distributed_settings_test

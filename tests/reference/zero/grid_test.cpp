@@ -5,6 +5,8 @@
 
 #include "tests/reference/alone.hpp"
 
+namespace grid_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -128,3 +130,5 @@ TEST_CASE("grid: ranks with other scalars are named on every rank of the step") 
   CHECK(messages([](const GridPlace& p) { return p.rank == 1 || p.tp_rank == 1; }) ==
         start + "ranks 1, 2, 3, 5, 7, 8, 9 and 11");
 }
+
+}  // namespace grid_test

@@ -3,6 +3,8 @@
 #include "tests/reference/alone.hpp"
 #include "tests/reference/step/dense_support.hpp"
 
+namespace groups_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -154,3 +156,5 @@ TEST_CASE("groups: a rank with other groups is named on every rank before it com
     CHECK(message == messages[0]);
   }
 }
+
+}  // namespace groups_test

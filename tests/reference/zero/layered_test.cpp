@@ -5,6 +5,8 @@
 #include "reference/zero/sharded/unit_params.hpp"
 #include "tests/reference/alone.hpp"
 
+namespace layered_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -175,3 +177,5 @@ TEST_CASE("layered: stage 3 stores nothing whole, or only the persistent tensors
   setup.stage = 2;
   CHECK(kept(37) == Ranges{{0, 7168}});
 }
+
+}  // namespace layered_test

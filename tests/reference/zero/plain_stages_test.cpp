@@ -8,6 +8,8 @@
 
 #include "tests/reference/alone.hpp"
 
+namespace plain_stages_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 using reference::PlainSetup;
@@ -268,3 +270,5 @@ TEST_CASE("plain stages: a gradient of the wrong length is rejected") {
   ZP_CHECK_INVALID(reference::PlainStage2(setup, initial.view()).step(too_short));
   ZP_CHECK_INVALID(reference::PlainStage3(setup, initial.view()).step(too_short));
 }
+
+}  // namespace plain_stages_test

@@ -2,6 +2,8 @@
 
 #include "tests/reference/alone.hpp"
 
+namespace setup_refusals_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -54,3 +56,5 @@ TEST_CASE("rank: a native sum is rejected with the reason") {
     CHECK(std::string(error.what()).find("the bounds of R11") != std::string::npos);
   }
 }
+
+}  // namespace setup_refusals_test

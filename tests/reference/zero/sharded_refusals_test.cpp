@@ -6,6 +6,8 @@
 
 #include "tests/reference/alone.hpp"
 
+namespace sharded_refusals_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -211,3 +213,5 @@ TEST_CASE("rank: a wrong floating-point environment is reported") {
   CHECK(code == ErrorCode::fp_environment);
 }
 #endif
+
+}  // namespace sharded_refusals_test

@@ -6,6 +6,8 @@
 #include "reference/operations.hpp"
 #include "tests/reference/alone.hpp"
 
+namespace sharded_views_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -39,7 +41,7 @@ void check_shown(Alone& rank, const std::vector<std::set<BufferId>>& expected) {
       for (const FlatRange& range : buffer.ranges) in_ranges += range.numel();
       CHECK((buffer.ranges.empty() || in_ranges == buffer.view.numel));
     }
-    CHECK(shown == expected[phase]);
+    CHECK(shown == expected[static_cast<std::size_t>(phase)]);
     all.insert(shown.begin(), shown.end());
   }
   std::set<BufferId> stored_ids;
@@ -290,3 +292,5 @@ TEST_CASE("views: found_inf stays visible under propagate, and does not stop the
     CHECK(read<std::uint32_t>(rank.view(BufferId::found_inf)) == 0);
   }
 }
+
+}  // namespace sharded_views_test

@@ -7,6 +7,8 @@
 #include "tests/reference/alone.hpp"
 #include "tests/reference/step/dense_support.hpp"
 
+namespace trust_ratio_test {
+
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
@@ -258,3 +260,5 @@ TEST_CASE("trust ratio: a view that keeps its address, after the update of a rul
           std::array<float, 5>{1, 1, 1, 1, 1});
   }
 }
+
+}  // namespace trust_ratio_test

@@ -4,6 +4,8 @@
 
 #include "tests/verification/cli/cli_support.hpp"
 
+namespace bad_input_test {
+
 namespace {
 
 using namespace zeroproof::tests;
@@ -226,3 +228,5 @@ TEST_CASE("strict: mistrusted cases count as failed") {
   CHECK(run_cli(flags + " --strict").exit_code == 1);
   CHECK(run_cli(flags + " --strict --max-norm 0.3").exit_code == 0);
 }
+
+}  // namespace bad_input_test

@@ -7,6 +7,8 @@
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/faults/blind_faults.hpp"
 
+namespace blind_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -105,3 +107,5 @@ TEST_CASE("blind faults: invalid numbers and cases of several kinds are refused"
       "no fault is known to show");
   expect_refusal(run_cli(verify + "1"), "no planted faults", 3);
 }
+
+}  // namespace blind_test

@@ -5,6 +5,8 @@
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/training/bytes_table.hpp"
 
+namespace bytes_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -106,3 +108,5 @@ TEST_CASE("bytes: a number other than the predicted one is reported") {
   CHECK(text.find("40            44  DIFFERS") != std::string::npos);
   CHECK(text.find("grad ") == std::string::npos);  // a class that no rank has
 }
+
+}  // namespace bytes_test

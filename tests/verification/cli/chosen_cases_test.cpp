@@ -13,6 +13,8 @@
 #include "verification/cli/program/capabilities.hpp"
 #include "verification/cli/program/text_lines.hpp"
 
+namespace chosen_cases_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -168,3 +170,5 @@ TEST_CASE("list: more cases, steps and ranks take longer") {
   CHECK(seconds_of({"lbfgs"}) > 0);
   CHECK(seconds_of({"controls"}) > 0);
 }
+
+}  // namespace chosen_cases_test

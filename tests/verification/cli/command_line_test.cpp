@@ -6,6 +6,8 @@
 
 #include "tests/verification/cli/cli_support.hpp"
 
+namespace command_line_test {
+
 namespace {
 
 using namespace zeroproof::tests;
@@ -121,3 +123,5 @@ TEST_CASE("program: exhausted memory is reported in one sentence with exit code 
         "memory\n");
 }
 #endif
+
+}  // namespace command_line_test

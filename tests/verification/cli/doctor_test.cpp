@@ -8,6 +8,8 @@
 #include "verification/cli/program/capabilities.hpp"
 #include "verification/cli/program/device_capabilities.hpp"
 
+namespace doctor_test {
+
 namespace {
 
 using namespace zeroproof::tests;
@@ -57,3 +59,5 @@ TEST_CASE("doctor: refuses devices older than 8.0, and reads whether NCCL shares
   CHECK_FALSE(nccl_shares_devices("2.30.0", "0"));
   CHECK_FALSE(nccl_shares_devices("2.30.0", nullptr));
 }
+
+}  // namespace doctor_test

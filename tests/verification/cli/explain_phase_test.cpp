@@ -11,6 +11,8 @@
 #include "verification/cli/program/contract_text.hpp"
 #include "verification/ops/op.hpp"
 
+namespace explain_phase_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -82,3 +84,5 @@ TEST_CASE(
     CHECK(text.find("faults planted") == text.rfind("faults planted"));  // printed once
   }
 }
+
+}  // namespace explain_phase_test

@@ -11,6 +11,8 @@
 #include "verification/cli/program/errata_text.hpp"
 #include "verification/ops/op.hpp"
 
+namespace explain_test {
+
 namespace {
 
 using namespace zeroproof::tests;
@@ -208,3 +210,5 @@ TEST_CASE("explain: doc blocks") {
         "           a = b * c;\n           d = e + f\n           g = h\n");
   CHECK(wrapped({"unbreakable_word"}, 8, "") == "unbreakable_word\n");
 }
+
+}  // namespace explain_test

@@ -16,6 +16,8 @@
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/training/ranks/job_folder.hpp"
 
+namespace file_text_test {
+
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
@@ -65,3 +67,5 @@ TEST_CASE("file_text: a file that opens but cannot be read is an error") {
   expect_refusal(run_cli("replay /proc/self/mem"), "/proc/self/mem cannot be read");
   expect_refusal(run_cli("plan " + quoted(model)), "model.toml cannot be read");
 }
+
+}  // namespace file_text_test

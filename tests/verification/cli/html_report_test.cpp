@@ -7,6 +7,8 @@
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/cases/run_report.hpp"
 
+namespace html_report_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -151,3 +153,5 @@ TEST_CASE("HTML report: verify --cover adds its pairs, and a dialect its name") 
   CHECK(values_of(page).at("axes").size() > 3);
   CHECK(values_of(page).at("axes").at(0).at("values").at(0) > 0);
 }
+
+}  // namespace html_report_test

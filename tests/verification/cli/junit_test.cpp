@@ -6,6 +6,8 @@
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/cases/run_report.hpp"
 
+namespace junit_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -164,3 +166,5 @@ TEST_CASE("JUnit: tampered results are failures of their own type, not errors") 
   CHECK(xml.find("failures=\"1\" errors=\"0\"") != std::string::npos);
   CHECK(xml.find("type=\"tampered\"") != std::string::npos);
 }
+
+}  // namespace junit_test

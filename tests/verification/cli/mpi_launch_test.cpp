@@ -19,6 +19,8 @@
 #include "verification/training/ranks/mpi_environment.hpp"
 #include "verification/training/ranks/mpi_launch.hpp"
 
+namespace mpi_launch_test {
+
 using namespace zeroproof::verification;
 
 namespace {
@@ -206,3 +208,5 @@ TEST_CASE("slow: mpi launch: mpirun that outlives its job is ended") {
       run_mpirun({"sh", "-c", "sleep 3; exit 4"}, "/dev/null", [] { return JobState::over; });
   CHECK(!orderly.lingered);
 }
+
+}  // namespace mpi_launch_test

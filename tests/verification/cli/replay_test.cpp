@@ -11,6 +11,8 @@
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/cli/case_flags.hpp"
 
+namespace replay_test {
+
 namespace {
 
 using namespace zeroproof::tests;
@@ -271,3 +273,5 @@ TEST_CASE("replay: ids of a bundle") {
   expect_refusal(run_cli("replay 'op/clip/*'"), "replay runs exactly one");
   CHECK(run_cli("replay").exit_code == 2);
 }
+
+}  // namespace replay_test

@@ -6,6 +6,8 @@
 
 #include "tests/verification/cli/cli_support.hpp"
 
+namespace report_files_test {
+
 namespace {
 
 using namespace zeroproof::tests;
@@ -125,3 +127,5 @@ TEST_CASE("report files: an open descriptor is appended to, never truncated") {
   expect_refusal("plan byte_gpt_tiny --json /dev/stdin",
                  "/dev/stdin cannot be written: Bad file descriptor");
 }
+
+}  // namespace report_files_test

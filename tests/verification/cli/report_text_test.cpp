@@ -8,6 +8,8 @@
 #include "verification/cases/run_report.hpp"
 #include "verification/training/case_run.hpp"
 
+namespace report_text_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -149,3 +151,5 @@ TEST_CASE("text report: the first difference is the first in the order of data, 
   CHECK(earlier(at(1, Phase::reduce, "leaf", 3), at(1, Phase::reduce, "grad_sum", 0)));
   CHECK(earlier(at(1, Phase::gather, "param_full", 3), at(2, Phase::prepare, "step_scalars", 0)));
 }
+
+}  // namespace report_text_test

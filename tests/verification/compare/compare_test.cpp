@@ -12,6 +12,8 @@
 #include "common/base/error.hpp"
 #include "verification/compare/compare.hpp"
 
+namespace compare_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -145,3 +147,5 @@ TEST_CASE("show_bits: prints enough digits to distinguish neighbours") {
   CHECK(show_bits(DType::fp64, 0x3FF0000000000000) == "0x3ff0000000000000 (1)");
   CHECK(show_bits(DType::u64, 17) == "0x11 (17)");
 }
+
+}  // namespace compare_test

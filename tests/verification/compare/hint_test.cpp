@@ -10,6 +10,8 @@
 #include "verification/compare/hint.hpp"
 #include "verification/compare/limbs_hint.hpp"
 
+namespace hint_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -257,3 +259,5 @@ TEST_CASE("hint: zeros of the other sign, ones, single precision, and sums that 
   CHECK(says(Look{want, summed}.said(), "the same sums in another order"));
   CHECK_FALSE(says(Look{want, far}.said(), "another order"));
 }
+
+}  // namespace hint_test

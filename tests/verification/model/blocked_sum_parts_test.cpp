@@ -11,6 +11,8 @@
 #include "verification/model/byte_gpt_layers.hpp"
 #include "verification/model/matmul.hpp"
 
+namespace blocked_sum_parts_test {
+
 using namespace zeroproof;
 using namespace zeroproof::workload;
 
@@ -155,3 +157,5 @@ TEST_CASE("column sums: some blocks of the rows follow R18") {
     }
   }
 }
+
+}  // namespace blocked_sum_parts_test

@@ -8,6 +8,8 @@
 #include "common/base/error.hpp"
 #include "verification/model/byte_gpt_cuts.hpp"
 
+namespace byte_gpt_cuts_test {
+
 using namespace zeroproof;
 using namespace zeroproof::workload;
 
@@ -78,3 +80,5 @@ TEST_CASE("byte_gpt TP: invalid ranks are rejected") {
   CHECK_THROWS_AS(byte_gpt_tp_model(byte_gpt_grid_shape, 3, 0), Error);
   CHECK_THROWS_AS(byte_gpt_tp_model({1, 10, 3, 4, 4}, 1, 0), Error);
 }
+
+}  // namespace byte_gpt_cuts_test

@@ -8,6 +8,8 @@
 
 #include "tests/verification/model/byte_gpt_support.hpp"
 
+namespace byte_gpt_differences_test {
+
 using namespace zeroproof;
 using namespace zeroproof::workload;
 
@@ -82,3 +84,5 @@ TEST_CASE("byte_gpt gradient: sampled parameters of the tiny workloads agree wit
   check_against_differences(byte_gpt_tiny, 11);
   check_against_differences(byte_gpt_swiglu_tiny, 11);
 }
+
+}  // namespace byte_gpt_differences_test

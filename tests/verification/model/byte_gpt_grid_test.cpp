@@ -10,6 +10,8 @@
 
 #include "tests/verification/model/byte_gpt_grid_support.hpp"
 
+namespace byte_gpt_grid_test {
+
 using namespace zeroproof;
 using namespace zeroproof::workload;
 
@@ -191,3 +193,5 @@ TEST_CASE("byte_gpt on a grid: indivisible sizes are rejected") {
         "positions, and "
         "parts of it would fold to other bits); untie them or use one rank per micro-batch");
 }
+
+}  // namespace byte_gpt_grid_test

@@ -11,6 +11,8 @@
 #include "tests/verification/model/byte_gpt_grid_support.hpp"
 #include "tests/verification/model/byte_gpt_layered_support.hpp"
 
+namespace byte_gpt_layered_test {
+
 using namespace zeroproof;
 using namespace zeroproof::workload;
 
@@ -218,3 +220,5 @@ TEST_CASE(
     });
   }
 }
+
+}  // namespace byte_gpt_layered_test

@@ -11,6 +11,8 @@
 #include "tests/verification/model/byte_gpt_support.hpp"
 #include "verification/model/portable_math.hpp"
 
+namespace byte_gpt_literal_test {
+
 using namespace zeroproof;
 using namespace zeroproof::workload;
 
@@ -229,3 +231,5 @@ TEST_CASE("byte_gpt loss: equals the formulas position by position, bit for bit"
     check_loss<float>(shape);
   }
 }
+
+}  // namespace byte_gpt_literal_test

@@ -14,6 +14,8 @@
 #include "common/base/parallel_for.hpp"
 #include "tests/verification/model/byte_gpt_support.hpp"
 
+namespace byte_gpt_test {
+
 using namespace zeroproof;
 using namespace zeroproof::workload;
 
@@ -324,3 +326,5 @@ TEST_CASE("byte_gpt: invalid shapes and buffers are rejected") {
                        Error);
   CHECK_THROWS_AS(init_parameters(model.shape, foreign, 1, model.params), Error);
 }
+
+}  // namespace byte_gpt_test

@@ -10,6 +10,8 @@
 #include "tests/verification/model/byte_gpt_support.hpp"
 #include "verification/model/byte_gpt_ends.hpp"
 
+namespace byte_gpt_tied_test {
+
 using namespace zeroproof;
 using namespace zeroproof::workload;
 
@@ -105,3 +107,5 @@ TEST_CASE(
     }
   }
 }
+
+}  // namespace byte_gpt_tied_test

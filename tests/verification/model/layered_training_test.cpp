@@ -11,6 +11,8 @@
 #include "tests/verification/training/training_support.hpp"
 #include "verification/model/byte_gpt_layered.hpp"
 
+namespace layered_training_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -117,3 +119,5 @@ TEST_CASE("byte_gpt layered training: gathered units give the bits of one rank")
 TEST_CASE("byte_gpt layered training: tied embeddings, visited twice, give the bits of one rank") {
   check_one_training(true);
 }
+
+}  // namespace layered_training_test

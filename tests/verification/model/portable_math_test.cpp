@@ -17,6 +17,8 @@
 #include "verification/model/matmul.hpp"
 #include "verification/model/portable_math.hpp"
 
+namespace portable_math_test {
+
 using zeroproof::Philox;
 using namespace zeroproof::workload;
 
@@ -348,3 +350,5 @@ TEST_CASE("byte_gpt layers: sums follow R18") {
     }
   }
 }
+
+}  // namespace portable_math_test

@@ -11,6 +11,8 @@
 #include "tests/verification/model/recorded_support.hpp"
 #include "verification/model/recorded.hpp"
 
+namespace recorded_refused_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -187,3 +189,5 @@ TEST_CASE("recorded: record rejects unsupported requests") {
   expect_refusal("record --workload byte_gpt_tiny " + quoted(folder.file("pipe")),
                  "not a regular file");
 }
+
+}  // namespace recorded_refused_test

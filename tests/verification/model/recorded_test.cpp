@@ -14,6 +14,8 @@
 #include "tests/verification/model/recorded_support.hpp"
 #include "verification/model/recorded.hpp"
 
+namespace recorded_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -282,3 +284,5 @@ TEST_CASE("recorded: a planted fault is found, and its replay line finds it agai
   CHECK(again.exit_code == 1);
   CHECK(again.out.find("phase update") != std::string::npos);
 }
+
+}  // namespace recorded_test

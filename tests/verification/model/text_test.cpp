@@ -12,6 +12,8 @@
 #include "common/base/error.hpp"
 #include "common/base/philox.hpp"
 
+namespace text_test {
+
 using namespace zeroproof;
 using namespace zeroproof::workload;
 namespace fs = std::filesystem;
@@ -136,3 +138,5 @@ TEST_CASE("micro_batch_tokens: a text of one window is used, a shorter one is re
   CHECK_THROWS_AS(micro_batch_tokens(text, 5, 0, -1, 1, 2), Error);
   CHECK_THROWS_AS(micro_batch_tokens(text, 5, 0, 0, 1, 0), Error);
 }
+
+}  // namespace text_test

@@ -9,6 +9,8 @@
 #include "oracle_cast_operations.hpp"
 #include "oracle_stream.hpp"
 
+namespace cast_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -146,3 +148,5 @@ TEST_CASE("slow: narrowing: every float") {
     }
   }
 }
+
+}  // namespace cast_test

@@ -8,6 +8,8 @@
 #include "oracle_stream.hpp"
 #include "oracle_update_operations.hpp"
 
+namespace elementwise_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -152,3 +154,5 @@ TEST_CASE("operations: invalid arguments are refused, and outputs stay unchanged
   }
   for (bf16 x : narrow) CHECK(x.bits == 7);
 }
+
+}  // namespace elementwise_test

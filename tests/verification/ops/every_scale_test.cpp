@@ -12,6 +12,8 @@
 #include "oracle_format_operations.hpp"
 #include "oracle_stream.hpp"
 
+namespace every_scale_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -218,3 +220,5 @@ TEST_CASE("slow: scales of every amax") {
                  [](std::int64_t i) { return static_cast<std::uint32_t>(i); });
   }
 }
+
+}  // namespace every_scale_test

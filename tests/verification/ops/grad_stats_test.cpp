@@ -13,6 +13,8 @@
 #include "oracle_implementations.hpp"
 #include "oracle_norm_cases.hpp"
 
+namespace grad_stats_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -130,3 +132,5 @@ TEST_CASE("grad_stats: every numel up to 200 at every offset, any float") {
     CHECK_MESSAGE(differ == 0, implementation.name);
   }
 }
+
+}  // namespace grad_stats_test

@@ -12,6 +12,8 @@
 #include "oracle_norm_cases.hpp"
 #include "oracle_scalar_cases.hpp"
 
+namespace lamb_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -122,3 +124,5 @@ TEST_CASE("lamb: a norm of 0 makes the ratio 1, whatever the other one is") {
     CHECK(implementation.lamb_trust_ratio({}, {}) == 1);
   }
 }
+
+}  // namespace lamb_test

@@ -15,6 +15,8 @@
 #include "cuda/host/operations.hpp"
 #include "reference/operations.hpp"
 
+namespace loss_scaler_automaton_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -289,3 +291,5 @@ TEST_CASE("loss scaler: a tracker loaded above the interval never reaches it") {
     CHECK(implementation.update(config, state, true) == LossScalerState{3, 0, 0});
   }
 }
+
+}  // namespace loss_scaler_automaton_test

@@ -15,6 +15,8 @@
 #include "oracle_limbs.hpp"
 #include "oracle_norm_cases.hpp"
 
+namespace norm_forms_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -216,3 +218,5 @@ TEST_CASE("inf: boundaries, threads, every numel up to 200, any start") {
     CHECK_MESSAGE(wrong == 0, implementation.name);
   }
 }
+
+}  // namespace norm_forms_test

@@ -18,6 +18,8 @@
 #include "oracle_limbs.hpp"
 #include "oracle_norm_cases.hpp"
 
+namespace norm_fused_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -152,3 +154,5 @@ TEST_CASE("slow: norm: more elements than limbs can take without a normalisation
     CHECK_MESSAGE(differ == 0, implementation.name);
   }
 }
+
+}  // namespace norm_fused_test

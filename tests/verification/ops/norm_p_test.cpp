@@ -10,6 +10,8 @@
 #include "oracle_implementations.hpp"
 #include "oracle_limbs.hpp"
 
+namespace norm_p_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -56,3 +58,5 @@ TEST_CASE("p-norm: special values and refusals") {
     }
   }
 }
+
+}  // namespace norm_p_test

@@ -19,6 +19,8 @@
 #include "oracle_limbs.hpp"
 #include "oracle_norm_cases.hpp"
 
+namespace norm_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -213,3 +215,5 @@ TEST_CASE("clip coefficient") {
     CHECK_MESSAGE(differ == 0, implementation.name);
   }
 }
+
+}  // namespace norm_test

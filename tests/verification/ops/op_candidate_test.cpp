@@ -11,6 +11,8 @@
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/operations/update_settings.hpp"
 
+namespace op_candidate_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -356,3 +358,5 @@ TEST_CASE(
   REQUIRE(scribbled.divergence.has_value());
   CHECK(scribbled.divergence->order.find("max_exp_avg_sq[2]") != std::string::npos);
 }
+
+}  // namespace op_candidate_test

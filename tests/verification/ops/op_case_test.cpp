@@ -13,6 +13,8 @@
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/op_suite.hpp"
 
+namespace op_case_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -378,3 +380,5 @@ TEST_CASE("op judge: a failure has a hint about the wrong results") {
                                               })),
              "multiplied by 0.9, beta1"));
 }
+
+}  // namespace op_case_test

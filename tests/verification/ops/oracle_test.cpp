@@ -18,6 +18,8 @@
 #include "oracle_inputs.hpp"
 #include "oracle_norm_cases.hpp"
 
+namespace oracle_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -271,3 +273,5 @@ TEST_CASE("update rules by hand: powers of two and small integers, every flag te
   CHECK(oracle_trust_ratio(0.25F, 0, 4) == 1);
   CHECK(oracle_trust_ratio(0.25F, 8, 0) == 1);
 }
+
+}  // namespace oracle_test

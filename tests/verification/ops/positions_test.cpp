@@ -8,6 +8,8 @@
 #include "oracle_stream.hpp"
 #include "oracle_update_operations.hpp"
 
+namespace positions_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -65,3 +67,5 @@ TEST_CASE("positions: tree over 1 to 40 leaves") {
               3 * implementations.size(), static_cast<long long>(differ));
   CHECK(differ == 0);
 }
+
+}  // namespace positions_test

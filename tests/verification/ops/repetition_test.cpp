@@ -10,6 +10,8 @@
 #include "verification/interfaces/plugin/operations.hpp"
 #include "verification/ops/op_case.hpp"
 
+namespace repetition_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -143,3 +145,5 @@ TEST_CASE("repetition: equal results of a function that ignores a setting are no
   });
   CHECK(result.status == Status::fail);
 }
+
+}  // namespace repetition_test

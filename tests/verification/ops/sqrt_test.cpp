@@ -23,6 +23,8 @@
 #include "common/base/parallel_for.hpp"
 #include "oracle_implementations.hpp"
 
+namespace sqrt_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -184,3 +186,5 @@ TEST_CASE("slow: roots: every positive float in the other paths") {
       "every positive float", {paths[1], paths[2], paths[3]}, std::int64_t{1} << 31,
       [](std::int64_t i) { return static_cast<std::uint32_t>(i); }, 16);
 }
+
+}  // namespace sqrt_test

@@ -18,6 +18,8 @@
 #include "oracle_implementations.hpp"
 #include "oracle_settings.hpp"
 
+namespace step_scalars_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -128,3 +130,5 @@ TEST_CASE("step scalars: new words of version 2, by hand") {
     hyper.dampening = 0.5;
   }
 }
+
+}  // namespace step_scalars_test

@@ -16,6 +16,8 @@
 #include "oracle_implementations.hpp"
 #include "oracle_inputs.hpp"
 
+namespace stochastic_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -193,3 +195,5 @@ TEST_CASE("draws: values that never move, and values that may become infinite") 
     CHECK(infinite < 2600);
   }
 }
+
+}  // namespace stochastic_test

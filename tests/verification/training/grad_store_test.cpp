@@ -14,6 +14,8 @@
 #include "verification/training/available_memory.hpp"
 #include "verification/training/gradients/grad_store.hpp"
 
+namespace grad_store_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -196,3 +198,5 @@ TEST_CASE("GradStore: the key of parameters is their bits, without padding") {
 }
 
 TEST_CASE("available_memory: positive on a test machine") { CHECK(available_memory() > plenty); }
+
+}  // namespace grad_store_test

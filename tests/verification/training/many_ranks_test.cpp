@@ -15,6 +15,8 @@
 #include "tests/verification/training/spread_buffer.hpp"
 #include "tests/verification/training/synthetic_layers.hpp"
 
+namespace many_ranks_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -109,3 +111,5 @@ TEST_CASE("slow: many ranks: 1,024 ranks, 2^20 + 7 elements, 1,024 micro-batches
     CHECK(usage.ru_maxrss <= 4L * 1024 * 1024);  // KiB
   }
 }
+
+}  // namespace many_ranks_test

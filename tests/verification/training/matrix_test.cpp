@@ -11,6 +11,8 @@
 #include "tests/support/skip.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 
+namespace matrix_test {
+
 namespace {
 
 using namespace zeroproof::tests;
@@ -293,3 +295,5 @@ TEST_CASE("slow: process grids of 16 and 48 micro-batches, in every stage and as
         (12 + (transports - 1) * 10) * 4 * 2 * 2, pin);
   }
 }
+
+}  // namespace matrix_test

@@ -12,6 +12,8 @@
 #include "common/base/float_formats.hpp"
 #include "verification/cases/run_plan.hpp"
 
+namespace overflow_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -79,3 +81,5 @@ TEST_CASE("recipes: a recipe only for bf16 does not exclude other dtypes") {
     CHECK(std::ranges::all_of(drawn, [](DType dtype) { return dtype == DType::bf16; }));
   }
 }
+
+}  // namespace overflow_test

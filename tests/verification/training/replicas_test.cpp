@@ -5,6 +5,8 @@
 #include "tests/verification/training/training_support.hpp"
 #include "verification/compare/judge/replicas.hpp"
 
+namespace replicas_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -122,3 +124,5 @@ TEST_CASE("replicas: values replicated over tensor parallel ranks, and only thos
       CHECK(drift->global_index == slot.begin + 3);  // although local tensors are shorter
   }
 }
+
+}  // namespace replicas_test

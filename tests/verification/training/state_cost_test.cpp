@@ -16,6 +16,8 @@
 #include "verification/cli/program/file_text.hpp"
 #include "verification/compare/judge/dense_baseline.hpp"
 
+namespace state_cost_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -160,3 +162,5 @@ TEST_CASE("state cost: losses with state in fewer bits match the note") {
     CHECK_MESSAGE(note.find(row) != std::string::npos, row);
   }
 }
+
+}  // namespace state_cost_test

@@ -9,6 +9,8 @@
 #include "tests/support/production.hpp"
 #include "verification/training/case_run.hpp"
 
+namespace step_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -208,3 +210,5 @@ TEST_CASE("implementations: built as named, fused passes show neither g1 nor g")
   CHECK(name(verification::Implementation::host_fused) == "host-fused");
   CHECK(shows(verification::Implementation::host_fused) == 0);
 }
+
+}  // namespace step_test

@@ -7,6 +7,8 @@
 
 #include "tests/verification/training/training_support.hpp"
 
+namespace world_change_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -74,3 +76,5 @@ TEST_CASE("snapshot digest: depends on every field") {
   CHECK(changed([](Snapshot& s) { ++s.scaler.growth_tracker; }));
   CHECK(changed([](Snapshot& s) { ++s.scaler.hysteresis_left; }));
 }
+
+}  // namespace world_change_test

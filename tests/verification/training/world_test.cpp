@@ -10,6 +10,8 @@
 #include "common/comm/threads.hpp"
 #include "verification/training/ranks/world.hpp"
 
+namespace world_test {
+
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
@@ -68,3 +70,5 @@ TEST_CASE(
     CHECK(error.code() == ErrorCode::unavailable);
   }
 }
+
+}  // namespace world_test

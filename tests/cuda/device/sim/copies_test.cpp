@@ -13,6 +13,8 @@
 #include "tests/cuda/device/copies_support.hpp"
 #include "tests/cuda/device/sim/streams_support.hpp"
 
+namespace copies_test {
+
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::copies_test;
@@ -120,3 +122,5 @@ TEST_CASE("simulated copies: no work runs in a call") {
     wait_for_stream();
   });
 }
+
+}  // namespace copies_test

@@ -13,6 +13,8 @@
 #include "cuda/device/sim/work_queue.hpp"
 #include "tests/cuda/device/enqueued_support.hpp"
 
+namespace scarce_memory_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -125,3 +127,5 @@ TEST_CASE("simulated device: each pinned allocation is refused once") {
   }
   CHECK(given > 0);
 }
+
+}  // namespace scarce_memory_test

@@ -13,6 +13,8 @@
 #include "cuda/device/runtime/runtime.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace simulator_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -204,3 +206,5 @@ TEST_CASE("simulator: launches that no device would run") {
                  [&] { run_now(two_barriers_kernel, shape.first, shape.second); });
   }
 }
+
+}  // namespace simulator_test

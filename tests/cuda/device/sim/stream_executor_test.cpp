@@ -10,6 +10,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/overlap/plan_shapes.hpp"
 
+namespace stream_executor_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -54,3 +56,5 @@ TEST_CASE("stream executor: errors of operations propagate, and an unrecorded wa
   plan.ops.front().waits.push_back(plan.num_events++);
   tests::expect_error(ErrorCode::internal, [&] { executor.run(plan, [](const PlanOp&) {}); });
 }
+
+}  // namespace stream_executor_test

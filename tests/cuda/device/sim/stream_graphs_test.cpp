@@ -10,6 +10,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/support/skip.hpp"
 
+namespace stream_graphs_test {
+
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::sim_test;
@@ -92,3 +94,5 @@ TEST_CASE("simulated streams: launches are counted, those of a graph as one") {
   wait_for_stream();
   CHECK(seen == 3);
 }
+
+}  // namespace stream_graphs_test

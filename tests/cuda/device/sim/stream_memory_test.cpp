@@ -13,6 +13,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/support/skip.hpp"
 
+namespace stream_memory_test {
+
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::sim_test;
@@ -245,3 +247,5 @@ TEST_CASE("simulated streams: use after free is reported when the block is reall
   CHECK(reported(false));
   CHECK_FALSE(reported(true));
 }
+
+}  // namespace stream_memory_test

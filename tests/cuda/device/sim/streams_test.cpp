@@ -14,6 +14,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/support/skip.hpp"
 
+namespace streams_test {
+
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::sim_test;
@@ -302,3 +304,5 @@ TEST_CASE("simulated streams: work of one thread runs on the thread that waits")
   wait_for_event(event);
   CHECK(ran_on == std::this_thread::get_id());
 }
+
+}  // namespace streams_test

@@ -5,7 +5,7 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/overlap/layered_fixtures.hpp"
 
-namespace zeroproof::tests {
+namespace zeroproof::tests::layered_grads_test {
 namespace {
 
 class Counts : public GradSource {
@@ -107,4 +107,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace zeroproof::tests
+}  // namespace zeroproof::tests::layered_grads_test

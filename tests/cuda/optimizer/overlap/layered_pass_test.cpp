@@ -12,7 +12,7 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/overlap/pass_run.hpp"
 
-namespace zeroproof::tests {
+namespace zeroproof::tests::layered_pass_test {
 namespace {
 
 constexpr auto param_full = static_cast<std::size_t>(MemoryClass::param_full);
@@ -266,4 +266,4 @@ TEST_CASE("LayeredPass: invalid arguments are errors") {
 }
 
 }  // namespace
-}  // namespace zeroproof::tests
+}  // namespace zeroproof::tests::layered_pass_test

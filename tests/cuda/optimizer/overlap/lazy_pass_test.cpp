@@ -15,7 +15,7 @@
 #include "tests/cuda/optimizer/overlap/pass_run.hpp"
 #include "tests/cuda/optimizer/overlap/worst_case_streams.hpp"
 
-namespace zeroproof::tests {
+namespace zeroproof::tests::lazy_pass_test {
 namespace {
 
 using cuda::OpKind;
@@ -174,4 +174,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace zeroproof::tests
+}  // namespace zeroproof::tests::lazy_pass_test

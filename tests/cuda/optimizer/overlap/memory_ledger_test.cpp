@@ -9,6 +9,8 @@
 
 #include "common/base/error.hpp"
 
+namespace memory_ledger_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -73,3 +75,5 @@ TEST_CASE("ledger: freeing memory of a failed device does not throw") {
   CHECK(memory_of_device.given_back == 1);
   CHECK(ledger.use().total_now == 0);
 }
+
+}  // namespace memory_ledger_test

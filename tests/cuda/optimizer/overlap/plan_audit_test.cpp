@@ -8,7 +8,7 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/overlap/plan_shapes.hpp"
 
-namespace zeroproof::tests {
+namespace zeroproof::tests::plan_audit_test {
 namespace {
 
 using cuda::audit_plan;
@@ -227,4 +227,4 @@ TEST_CASE("plan audit: neighbouring operations on the same buffer cannot be swap
 }
 
 }  // namespace
-}  // namespace zeroproof::tests
+}  // namespace zeroproof::tests::plan_audit_test

@@ -23,7 +23,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace zeroproof::tests {
+namespace zeroproof::tests::plan_executor_test {
 namespace {
 
 using cuda::ExecutorHooks;
@@ -281,4 +281,4 @@ TEST_CASE("a wrong floating-point environment on either thread is an error of th
 #endif
 
 }  // namespace
-}  // namespace zeroproof::tests
+}  // namespace zeroproof::tests::plan_executor_test

@@ -10,7 +10,7 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/overlap/plan_shapes.hpp"
 
-namespace zeroproof::tests {
+namespace zeroproof::tests::ready_count_test {
 namespace {
 
 using cuda::bucket_parts;
@@ -82,4 +82,4 @@ TEST_CASE("bucket parts: intersections of buckets and units") {
 }
 
 }  // namespace
-}  // namespace zeroproof::tests
+}  // namespace zeroproof::tests::ready_count_test

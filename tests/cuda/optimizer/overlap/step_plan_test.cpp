@@ -9,7 +9,7 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/overlap/plan_shapes.hpp"
 
-namespace zeroproof::tests {
+namespace zeroproof::tests::step_plan_test {
 namespace {
 
 using cuda::BufferKind;
@@ -200,4 +200,4 @@ TEST_CASE("step plan: an invalid shape is an error") {
 }
 
 }  // namespace
-}  // namespace zeroproof::tests
+}  // namespace zeroproof::tests::step_plan_test

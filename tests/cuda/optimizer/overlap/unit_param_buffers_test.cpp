@@ -7,7 +7,7 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/overlap/layered_fixtures.hpp"
 
-namespace zeroproof::tests {
+namespace zeroproof::tests::unit_param_buffers_test {
 namespace {
 
 using cuda::MemoryLedger;
@@ -149,4 +149,4 @@ TEST_CASE("gradients of units and buckets live, alias and are sealed") {
 }
 
 }  // namespace
-}  // namespace zeroproof::tests
+}  // namespace zeroproof::tests::unit_param_buffers_test

@@ -10,7 +10,7 @@ void WorstCaseStreams::run(const cuda::StepPlan& plan, const cuda::PlanBody& bod
   queues_ = {};
   recorded_.assign(static_cast<std::size_t>(plan.num_events), false);
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-    queues_[plan.ops[i].stream].ops.push_back(i);
+    queues_[static_cast<std::size_t>(plan.ops[i].stream)].ops.push_back(i);
   }
   const auto eager = static_cast<std::size_t>(eager_);
   for (Queue* queue : {&queues_[eager], &queues_[1 - eager]}) {

@@ -13,6 +13,8 @@
 
 #include "verification/compare/bounds/step_bounds.hpp"
 
+namespace step_bounds_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -272,3 +274,5 @@ TEST_CASE("bounds: a step's other operations by hand, and outside the conditions
   CHECK_FALSE(sum_bound({three.data(), 1}).ratio(1.0000001) <= 1);
   CHECK(ElementBound{1, 0, true}.ratio(NAN) != ElementBound{1, 0, true}.ratio(1));
 }
+
+}  // namespace step_bounds_test

@@ -15,6 +15,8 @@
 #include "reference/update_operations.hpp"
 #include "verification/compare/bounds/update_bounds.hpp"
 
+namespace update_bounds_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -397,3 +399,5 @@ TEST_CASE("slow: bounds: 10^8 elements of every legal order") {
                  << worst.exp_avg_sq << " of their bounds");
   }
 }
+
+}  // namespace update_bounds_test

@@ -11,6 +11,8 @@
 #include "verification/interfaces/plugin/plugin_candidate.hpp"
 #include "verification/ops/op_case.hpp"
 
+namespace plugin_contained_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -191,3 +193,5 @@ TEST_CASE("plug-in process: the duration of a call that starts it") {
   MESSAGE("from loading it to the end of its process, median: " << 1e3 * seconds[7] << " ms, most "
                                                                 << 1e3 * seconds[14] << " ms");
 }
+
+}  // namespace plugin_contained_test

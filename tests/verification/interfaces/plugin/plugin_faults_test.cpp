@@ -15,6 +15,8 @@
 #include "verification/interfaces/plugin/plugin_ops.hpp"
 #include "verification/ops/op_case.hpp"
 
+namespace plugin_faults_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -157,3 +159,5 @@ TEST_CASE("nightly: plug-in faults: the judge finds each at its place in a step"
     CHECK(run_as_plugin(plan_of(fault), "").status == Status::pass);
   }
 }
+
+}  // namespace plugin_faults_test

@@ -7,6 +7,8 @@
 #include "verification/interfaces/plugin/wire.hpp"
 #include "verification/ops/op_case.hpp"
 
+namespace plugin_operations_test {
+
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
@@ -44,3 +46,5 @@ TEST_CASE("plug-in operations: all exist and are described") {
     }
   }
 }
+
+}  // namespace plugin_operations_test

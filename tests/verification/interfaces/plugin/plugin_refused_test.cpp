@@ -4,6 +4,8 @@
 
 #include "tests/verification/cli/cli_support.hpp"
 
+namespace plugin_refused_test {
+
 namespace {
 
 using namespace zeroproof::tests;
@@ -84,3 +86,5 @@ TEST_CASE("plug-in: its process ends when zeroproof is killed") {
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
 }
+
+}  // namespace plugin_refused_test

@@ -4,6 +4,8 @@
 
 #include "tests/verification/cli/cli_support.hpp"
 
+namespace plugin_step_test {
+
 namespace {
 
 using namespace zeroproof::tests;
@@ -91,3 +93,5 @@ TEST_CASE("plug-in step: replay runs the named library, or another one") {
   CHECK(fixed.exit_code == 0);
   CHECK(fixed.out.find("bundle: NOT the saved failure") != std::string::npos);
 }
+
+}  // namespace plugin_step_test

@@ -51,7 +51,7 @@ inline StepCounts counts_of(const StepTraffic& traffic, Phase phase) {
   StepCounts counts;
   for (const TrafficLine& line : traffic.lines) {
     if (line.phase != phase) continue;
-    counts.of[line.group][line.collective] +=
+    counts.of[static_cast<std::size_t>(line.group)][static_cast<std::size_t>(line.collective)] +=
         {line.calls, line.messages, line.messages_received, line.sent_bytes, line.received_bytes};
   }
   return counts;

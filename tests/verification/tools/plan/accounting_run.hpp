@@ -108,7 +108,7 @@ class CountedGroups {
       for (TrafficEntry& entry : counts.of[g]) {
         if (records_[g]->world_size() == 1) entry.calls = 0;
       }
-      TrafficEntry& windows = counts.of[g][Collective::shared_window];
+      TrafficEntry& windows = counts.of[g][static_cast<std::size_t>(Collective::shared_window)];
       windows_made_ += std::exchange(windows.calls, 0);
       records_[g]->reset();
     }
@@ -146,7 +146,7 @@ inline void count_steps(const AccountedRun& run, DistributedOptimizer& optimizer
       const StepCounts of_phase = groups.take();
       const StepCounts expected = counts_of(account.predicted_traffic, phase);
       if (!run.fused) complain("phase " + std::string(name(phase)), of_phase.difference(expected));
-      account.traffic[phase] = of_phase;
+      account.traffic[static_cast<std::size_t>(phase)] = of_phase;
       counted += of_phase;
       predicted += expected;
     }

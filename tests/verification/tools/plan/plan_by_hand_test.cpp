@@ -36,7 +36,7 @@ TEST_CASE("stages of one tensor, by hand") {
   settings.bucket_numel = 4096;
   const Plan plan = make_plan(one_tensor(8192), settings);
   const auto peak = [&](std::size_t stage, MemoryClass kind) {
-    return plan.stages[stage].most[kind];
+    return plan.stages[stage].most[static_cast<std::size_t>(kind)];
   };
   CHECK(peak(0, MemoryClass::master) == 4 * 8192);
   CHECK(peak(1, MemoryClass::master) == 4 * 2048);

@@ -188,9 +188,10 @@ TEST_CASE("175e9 parameters in buckets of one chunk for 16,384 ranks") {
   const Plan plan = make_plan(gpt_175b(), settings);
   // The last rank owns every bucket of one chunk.
   for (const StagePlan& stage : plan.stages) {
-    CHECK(stage.most[MemoryClass::master] == 4 * plan.padded_numel);
+    CHECK(stage.most[static_cast<std::size_t>(MemoryClass::master)] == 4 * plan.padded_numel);
     if (stage.stage > 0) CHECK(stage.largest.data_rank == 16'383);
-    if (stage.stage > 0) CHECK(stage.smallest.memory.now[MemoryClass::master] == 0);
+    if (stage.stage > 0)
+      CHECK(stage.smallest.memory.now[static_cast<std::size_t>(MemoryClass::master)] == 0);
   }
   CHECK(plan.stages[1].largest.traffic.lines.back().calls == plan.padded_numel / 1024);
 }

@@ -5,6 +5,8 @@
 #include "common/base/error.hpp"
 #include "verification/tools/quantize/quantization_config.hpp"
 
+namespace absent_test {
+
 TEST_CASE("without the library, files are refused and the library is named") {
   using namespace zeroproof;
   CHECK_FALSE(reads_yaml());
@@ -17,3 +19,5 @@ TEST_CASE("without the library, files are refused and the library is named") {
   }
   CHECK_THROWS_WITH_AS(parse_quantization("\t", "f.yaml"), doctest::Contains("f.yaml"), Error);
 }
+
+}  // namespace absent_test

@@ -8,6 +8,8 @@
 #include "tests/verification/tools/quantize/refused.hpp"
 #include "verification/tools/quantize/assignment.hpp"
 
+namespace assignment_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -205,3 +207,5 @@ TEST_CASE("layers: numbers are those of the path") {
   CHECK(quantization_path(QuantSemantics::megatron, "weight") == "weight");
   CHECK(quantization_path(QuantSemantics::modelopt, "a.b.weight") == "a.b.weight_quantizer");
 }
+
+}  // namespace assignment_test

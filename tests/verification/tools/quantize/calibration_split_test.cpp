@@ -12,6 +12,8 @@
 #include "verification/tools/quantize/calibration/input_statistics.hpp"
 #include "verification/training/ranks/world.hpp"
 
+namespace calibration_split_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -126,3 +128,5 @@ TEST_CASE("any split of the batches over 1 to 8 ranks, in any order, has the bit
   CHECK(different == 0);
   CHECK(idle > 50);  // ranks without batches take part too
 }
+
+}  // namespace calibration_split_test

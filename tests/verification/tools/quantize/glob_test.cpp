@@ -5,6 +5,8 @@
 
 #include "verification/tools/quantize/glob.hpp"
 
+namespace glob_test {
+
 namespace {
 
 using zeroproof::Glob;
@@ -86,3 +88,5 @@ TEST_CASE("positions of wildcards in a pattern") {
   CHECK(wild("a[]1]b[") == ".wwww..");
   CHECK(wild("[1") == "..");
 }
+
+}  // namespace glob_test

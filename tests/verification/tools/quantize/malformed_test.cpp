@@ -10,6 +10,8 @@
 #include "tests/verification/tools/quantize/quantize_support.hpp"
 #include "verification/tools/quantize/yaml.hpp"
 
+namespace malformed_test {
+
 namespace {
 
 using namespace zeroproof::tests;
@@ -114,3 +116,5 @@ TEST_CASE("a word of a file has no effect on a terminal") {
   expect_refusal(run_on(folder, "quant_cfg:\n- {quantizer_path: \"\\e[31m\", enable: false}\n"),
                  "\\x1b[31m");
 }
+
+}  // namespace malformed_test

@@ -10,6 +10,8 @@
 #include "tests/verification/tools/quantize/refused.hpp"
 #include "verification/tools/quantize/payload.hpp"
 
+namespace payload_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -170,3 +172,5 @@ TEST_CASE("the table of fields names every name, and every field is in it once")
   CHECK(values("block") == choices(names_of(QuantBlock{})));
   CHECK(values("calibration.method") == choices(names_of(CalibrationMethod{})));
 }
+
+}  // namespace payload_test

@@ -4,6 +4,8 @@
 
 #include "tests/verification/cli/cli_support.hpp"
 
+namespace quantization_cli_test {
+
 namespace {
 
 using namespace zeroproof::tests;
@@ -119,3 +121,5 @@ TEST_CASE("flags") {
   expect_refusal("quantization " + rules + layers + "--json " + rules, "both input and output");
   expect_refusal("quantizaton " + rules, "did you mean quantization?");
 }
+
+}  // namespace quantization_cli_test

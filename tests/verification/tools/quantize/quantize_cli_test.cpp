@@ -10,6 +10,8 @@
 #include "tests/verification/compare/tensors/tensor_files.hpp"
 #include "tests/verification/tools/quantize/quantize_support.hpp"
 
+namespace quantize_cli_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -189,3 +191,5 @@ TEST_CASE("a full disk leaves no new file, and the old one stays") {
   CHECK(std::distance(std::filesystem::directory_iterator(out.substr(0, out.rfind('/'))),
                       std::filesystem::directory_iterator()) == 1);
 }
+
+}  // namespace quantize_cli_test

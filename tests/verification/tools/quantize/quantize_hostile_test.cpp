@@ -9,6 +9,8 @@
 #include "tests/verification/compare/tensors/tensor_files.hpp"
 #include "tests/verification/tools/quantize/quantize_support.hpp"
 
+namespace quantize_hostile_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -132,3 +134,5 @@ TEST_CASE("a full disk: whichever file does not fit, one sentence, and no part o
   expect_quantize_refusal(words + " --json /dev/full", "/dev/full");
   CHECK_FALSE(std::filesystem::exists(json));
 }
+
+}  // namespace quantize_hostile_test

@@ -6,6 +6,8 @@
 
 #include "tests/verification/tools/quantize/quantize_support.hpp"
 
+namespace quantize_json_test {
+
 namespace {
 
 using namespace zeroproof::tests;
@@ -50,3 +52,5 @@ TEST_CASE(
   CHECK(formats == std::set<std::string>{"bf16", "fp16", "e4m3", "e5m2", "int8", "int4"});
   CHECK(methods == std::set<std::string>{"max", "percentile", "entropy", "mse", "smoothquant"});
 }
+
+}  // namespace quantize_json_test

@@ -8,6 +8,8 @@
 #include "tests/verification/tools/quantize/refused.hpp"
 #include "verification/tools/quantize/yaml_value.hpp"
 
+namespace yaml_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -135,3 +137,5 @@ TEST_CASE("values have the same type in every version of YAML") {
     refused(key, text, "in quotation marks");
   for (const char* key : {"empty", "blank"}) refused(key, text, "write one");
 }
+
+}  // namespace yaml_test
