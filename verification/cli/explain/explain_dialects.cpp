@@ -9,6 +9,7 @@
 #include "verification/tools/identify/dialect.hpp"
 #include "verification/tools/identify/formula_text.hpp"
 #include "verification/tools/identify/identify.hpp"
+#include "verification/tools/identify/ratio.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -32,17 +33,29 @@ std::string formula(const std::string& label, const std::string& body, const std
   return out;
 }
 
+std::string moments_text(const AdamFormula& f, const DialectHyper& h, int width) {
+  return formula("exp_avg", first_moment_text(f.first, f.betas, f.coupled_fused, h),
+                 first_moment_text(f.first_tail, f.betas, f.coupled_fused, h), width) +
+         formula("exp_avg_sq", second_moment_text(f.second, f.betas, f.coupled_fused, h),
+                 second_moment_text(f.second_tail, f.betas, f.coupled_fused, h), width);
+}
+
 std::string adam_text(const Dialect& d, UpdateRule rule) {
   DialectHyper h;
   h.rule = rule;
   h.weight_decay = 1;
-  const AdamFormula& f = *d.adam;
-  return formula("exp_avg", first_moment_text(f.first, f.betas, f.coupled_fused, h),
-                 first_moment_text(f.first_tail, f.betas, f.coupled_fused, h), d.tail_width) +
-         formula("exp_avg_sq", second_moment_text(f.second, f.betas, f.coupled_fused, h),
-                 second_moment_text(f.second_tail, f.betas, f.coupled_fused, h), d.tail_width) +
-         (d.amsgrad ? field("amsgrad", maximum_text(f.maximum)) : "") +
-         field("master", master_text(f.master, h));
+  return moments_text(*d.adam, h, d.tail_width) +
+         (d.amsgrad ? field("amsgrad", maximum_text(d.adam->maximum)) : "") +
+         field("master", master_text(d.adam->master, h));
+}
+
+std::string lamb_text(const Dialect& d) {
+  DialectHyper h;
+  h.rule = UpdateRule::lamb;
+  h.weight_decay = 1;
+  return moments_text(d.lamb->moments, h, d.tail_width) +
+         field("master", lamb_master_text(d.lamb->master, h)) +
+         field("ratio", ratio_text(d.lamb->ratio));
 }
 
 std::string sgd_text(const Dialect& d) {
@@ -60,17 +73,25 @@ std::string sgd_text(const Dialect& d) {
 /// Names of the symbols above, for rules that have them.
 std::string symbols(const Dialect& d) {
   std::string text = "fma rounds once, every other operator to fp32.";
-  if (d.adam) {
+  if (d.adam || d.lamb) {
     text +=
         " w and c are 1 - beta1 and 1 - beta2, b is beta; bc = 1 - beta^t, a = lr/bc1, s = "
         "sqrt(bc2), r = "
-        "1/s. "
-        "L2 (adam): g as in the line of exp_avg.";
-    if (d.adam->first == FirstMoment::lerp || d.adam->first == FirstMoment::lerp_fused) {
+        "1/s.";
+    if (d.adam) text += " L2 (adam): g as in the line of exp_avg.";
+    if (d.lamb) {
+      text +=
+          " lamb: N_w and N_u are the norms of a tensor before the step and of its u; k in the "
+          "line of master is the ratio times the factors of the step that are not in u; f = s/bc1.";
+    }
+    const FirstMoment first = d.adam ? d.adam->first : d.lamb->moments.first;
+    if (first == FirstMoment::lerp || first == FirstMoment::lerp_fused) {
       text += " Where w is 1/2 or more the step from m to g is taken from g: (w - 1)*(g - m) + g.";
     }
   }
-  if (d.adam && d.adam->master.root == Root::mkl_amd) {
+  if ((d.adam   ? d.adam->master.root
+       : d.lamb ? d.lamb->master.root
+                : Root::rounded) == Root::mkl_amd) {
     text +=
         " mkl_sqrt, of x: y = RSQRTPS(x), q = x*y, e = 1 - q*y, q' = (q/2)*e + q, y' = (y/2)*e + "
         "y, "
@@ -150,6 +171,7 @@ std::string explain_dialect(const std::string& what) {
   if (d.adam) out += "\n" + heading("adamw") + "\n" + adam_text(d, UpdateRule::adamw);
   if (d.adam) out += "\n" + heading("adam") + " (L2)\n" + adam_text(d, UpdateRule::adam);
   if (d.sgd) out += "\n" + heading("sgd") + "\n" + sgd_text(d);
+  if (d.lamb) out += "\n" + heading("lamb") + "\n" + lamb_text(d);
   return out + "\n" + wrapped({symbols(d)}, explain_columns, "  ");
 }
 

@@ -25,6 +25,10 @@ Dialect contract() {
               Write::quotient};
   d.adam = f;
   d.sgd = SgdFormula{};
+  d.lamb = LambFormula{.moments = f,
+                       .master = {Corrections::widened, Root::rounded, Denominator::quotient,
+                                  LambStep::scaled, false, LambWrite::product},
+                       .ratio = {.exact = true}};
   return d;
 }
 
@@ -152,25 +156,16 @@ char letter(Contraction contraction) { return "nlr"[static_cast<int>(contraction
 
 /// nvcc decides which product of a sum is contracted: a member for every decision. The letters are
 /// those of exp_avg, exp_avg_sq, the decay (u = q + wd*p, and g + wd*p) and the parameter's own p -
-/// lr*u: none, left or right product.
-void add_apex(std::vector<Dialect>& all) {
-  Dialect d;
-  d.library = "apex, TransformerEngine";
-  d.evidence = Evidence::read;
-  d.amsgrad = false;
-  d.without_bias_correction = true;
+/// lr*u (lamb: p - k*u): none, left or right product.
+void add_contractions(std::vector<Dialect>& all, Dialect d,
+                      void (*set_formula)(Dialect&, const AdamFormula&, bool decay, bool write)) {
+  const std::string family = d.name;
   for (const Contraction first : contractions) {
     for (const Contraction second : contractions) {
       for (const bool decay : {false, true}) {
         for (const bool write : {false, true}) {
-          d.name = std::string("apex-fused-adam:") + letter(first) + letter(second) +
-                   (decay ? 'r' : 'n') + (write ? 'r' : 'n');
-          d.build = "CUDA, FusedAdam; nvcc contracts as the letters say";
-          d.note =
-              "A candidate. Of a kernel of this form nvcc 13.0 (-O3, sm_90) makes rrrr for adamw "
-              "and llrr "
-              "for adam; "
-              "the libraries were not run.";
+          d.name = family + ':' + letter(first) + letter(second) + (decay ? 'r' : 'n') +
+                   (write ? 'r' : 'n');
           AdamFormula f;
           f.coupled_fused = decay;
           f.betas = Betas::fp32;
@@ -180,15 +175,135 @@ void add_apex(std::vector<Dialect>& all) {
           f.second = f.second_tail = second == Contraction::none   ? SecondMoment::scaled
                                      : second == Contraction::left ? SecondMoment::scaled_left
                                                                    : SecondMoment::scaled_right;
-          f.master = {Corrections::stored, Root::rounded, Denominator::inside,
-                      decay ? Decay::in_rate_fused : Decay::in_rate,
-                      write ? Write::corrected_fused : Write::corrected};
-          d.adam = f;
+          set_formula(d, f, decay, write);
           all.push_back(d);
         }
       }
     }
   }
+}
+
+void add_apex(std::vector<Dialect>& all) {
+  Dialect d;
+  d.name = "apex-fused-adam";
+  d.library = "apex, TransformerEngine";
+  d.build = "CUDA, FusedAdam; nvcc contracts as the letters say";
+  d.evidence = Evidence::read;
+  d.note =
+      "A candidate. Of a kernel of this form nvcc 13.0 (-O3, sm_90) makes rrrr for adamw "
+      "and llrr "
+      "for adam; "
+      "the libraries were not run.";
+  d.amsgrad = false;
+  d.without_bias_correction = true;
+  add_contractions(all, d, [](Dialect& member, const AdamFormula& f, bool decay, bool write) {
+    member.adam = f;
+    member.adam->master = {Corrections::stored, Root::rounded, Denominator::inside,
+                           decay ? Decay::in_rate_fused : Decay::in_rate,
+                           write ? Write::corrected_fused : Write::corrected};
+  });
+}
+
+/// Both kernels have one source form; they differ in their ratios.
+void set_fused_lamb(Dialect& d, const AdamFormula& f, bool decay, bool write) {
+  d.lamb->moments = f;
+  d.lamb->master = {
+      Corrections::stored, Root::rounded, Denominator::inside,
+      LambStep::corrected, decay,         write ? LambWrite::product_fused : LambWrite::product};
+}
+
+void add_fused_lamb(std::vector<Dialect>& all) {
+  Dialect d;
+  d.evidence = Evidence::read;
+  d.amsgrad = false;
+  d.without_bias_correction = true;
+  d.name = "apex-fused-lamb";
+  d.library = "apex";
+  d.build = "CUDA, FusedLAMB (csrc/multi_tensor_lamb.cu); nvcc contracts as the letters say";
+  d.note =
+      "A candidate, for adam_w_mode and grad_averaging, and a gradient that max_grad_norm does not "
+      "change. The kernel writes u over the gradient: record it before. Without decay the ratio is "
+      "1, or with use_nvlamb that of the norms.";
+  d.lamb = LambFormula{.ratio = {.optional = true}};
+  add_contractions(all, d, set_fused_lamb);
+
+  d.name = "deepspeed-fused-lamb";
+  d.library = "DeepSpeed";
+  d.build = "CUDA, FusedLamb (csrc/lamb); nvcc contracts as the letters say";
+  d.note =
+      "A candidate, of the kernel that corrects the bias of the moments, with eps outside the root "
+      "and the default limits of the ratio.";
+  d.lamb = LambFormula{.ratio = {.least = 0.01, .most = 10}};
+  add_contractions(all, d, set_fused_lamb);
+}
+
+/// LAMB as operations of PyTorch on the CPU: the moments are those of its optimizers.
+void add_torch_lamb(std::vector<Dialect>& all) {
+  for (const bool vectors : {true, false}) {
+    const std::string suffix = vectors ? "" : "-default";
+    Dialect d = torch("", vectors ? vector_capability : default_capability, mkl_note);
+    d.amsgrad = false;
+    d.without_bias_correction = true;
+    LambFormula f{
+        .moments = vectors ? torch_vector() : torch_default(),
+        .master = {Corrections::fp64, Root::mkl_amd, Denominator::quotient, LambStep::corrected,
+                   vectors, vectors ? LambWrite::rate_fused : LambWrite::rate},
+        .ratio = {.optional = true, .clip = true}};
+    d.name = "timm-lamb" + suffix;
+    d.library = "timm";
+    d.version = "1.0.31";
+    d.note = std::string(
+                 "Lamb, foreach=False, for a gradient that max_grad_norm does not change. "
+                 "Without decay the ratio is 1, or with always_adapt that of the norms; "
+                 "trust_clip limits it to 1. ") +
+             mkl_note;
+    d.lamb = f;
+    all.push_back(d);
+
+    d.name = "timm-lamb-foreach" + suffix;
+    d.note = std::string(
+                 "Lamb, foreach=True, otherwise as timm-lamb: bias corrections are folded "
+                 "into scalars. ") +
+             mkl_note;
+    const LambWrite write = vectors ? LambWrite::product_fused : LambWrite::product;
+    f.master = {Corrections::fp64, Root::mkl_amd, Denominator::folded,
+                LambStep::plain,   vectors,       write};
+    d.lamb = f;
+    all.push_back(d);
+
+    d.name = "torch-optimizer-lamb" + suffix;
+    d.library = "torch_optimizer";
+    d.version = "0.3.0";
+    d.note = std::string(
+                 "Lamb, as in pytorch-lamb: N_w is limited to clamp_value (10), and the "
+                 "norm is that of an update with its bias. bias_correction is debias. ") +
+             mkl_note;
+    f.moments.first = f.moments.first_tail = vectors ? FirstMoment::right : FirstMoment::plain;
+    f.master.denominator = Denominator::uncorrected;
+    f.ratio = {.most_weight = 10};
+    d.lamb = f;
+    all.push_back(d);
+  }
+}
+
+void add_tensorflow_lamb(std::vector<Dialect>& all) {
+  Dialect d;
+  d.name = "tensorflow-addons-lamb";
+  d.library = "TensorFlow Addons";
+  d.build = "one kernel for each operation, without XLA";
+  d.evidence = Evidence::read;
+  d.note =
+      "LAMB, for a variable that is not excluded from decay or layer adaptation; pow is the C "
+      "library's, TensorFlow's may differ.";
+  d.amsgrad = false;
+  AdamFormula f;
+  f.betas = Betas::fp32;
+  f.second = f.second_tail = SecondMoment::squared;
+  d.lamb = LambFormula{.moments = f,
+                       .master = {Corrections::single, Root::rounded, Denominator::inside,
+                                  LambStep::corrected, false, LambWrite::product},
+                       .ratio = {}};
+  all.push_back(d);
 }
 
 }  // namespace
@@ -200,6 +315,9 @@ std::string_view name(Evidence evidence) {
 
 bool Dialect::takes(const DialectHyper& hyper) const {
   if (hyper.rule == UpdateRule::sgd) return sgd.has_value();
+  if (hyper.rule == UpdateRule::lamb) {
+    return lamb.has_value() && (without_bias_correction || hyper.bias_correction);
+  }
   if (hyper.rule != UpdateRule::adamw && hyper.rule != UpdateRule::adam) return false;
   return adam.has_value() && (amsgrad || !hyper.amsgrad) &&
          (without_bias_correction || hyper.bias_correction);
@@ -211,6 +329,9 @@ const std::vector<Dialect>& all_dialects() {
     add_torch(all);
     add_deepspeed(all);
     add_apex(all);
+    add_fused_lamb(all);
+    add_torch_lamb(all);
+    add_tensorflow_lamb(all);
     return all;
   }();
   return dialects;

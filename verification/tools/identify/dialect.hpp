@@ -34,6 +34,7 @@ struct Dialect {
   bool without_bias_correction = false;  ///< has an option to leave it out
   std::optional<AdamFormula> adam;       ///< adamw and adam
   std::optional<SgdFormula> sgd;
+  std::optional<LambFormula> lamb;
 
   /// True if the library computes such a step with this.
   bool takes(const DialectHyper& hyper) const;
@@ -59,7 +60,8 @@ struct UpdateTensors {
 ///
 /// Shapes   every span that is used has n elements.
 /// Units    is_first: this step of sgd is the one that makes the momentum buffer, from the gradient itself.
-/// Exact    bitwise, as far as the dialect's evidence goes.
+/// Exact    bitwise, as far as the dialect's evidence goes. lamb: the elements are one whole tensor; only the contract
+///          defines the bits of its norms, for the others they are correctly rounded.
 /// Errors   invalid_argument if the dialect does not take such a step.
 void update(const Dialect& dialect, const DialectHyper& hyper, bool is_first,
             const UpdateTensors& tensors);

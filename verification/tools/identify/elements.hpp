@@ -90,6 +90,10 @@ inline float denominator(Denominator form, float root_of_v, float root_of_correc
       return std::fma(root_of_v, s.inverse_root, s.eps);
     case Denominator::inside:
       return root_of_corrected + s.eps;
+    case Denominator::folded:
+      return root_of_v + s.eps_root;
+    case Denominator::uncorrected:
+      return root_of_v + s.eps;
     case Denominator::quotient:
       break;
   }
@@ -147,6 +151,36 @@ inline float new_master(const MasterFormula& f, bool decays, float p, float m, f
       break;
   }
   return written(f.write, decayed_first(f.decay, p, s), m, d, s);
+}
+
+/// u of lamb from the moments m and v; p is the parameter before the step.
+inline float lamb_update(const LambMaster& f, bool decays, float p, float m, float v,
+                         const MasterScalars& s) {
+  const bool inside = f.denominator == Denominator::inside;
+  const float d = denominator(f.denominator, inside ? 0 : root(f.root, v),
+                              inside ? root(f.root, v / s.correction2) : 0, s);
+  float u = f.step == LambStep::corrected ? (m / s.correction1) / d : m / d;
+  if (f.step == LambStep::scaled) u = s.step_size * u;
+  if (!decays) return u;
+  const float decay = f.step == LambStep::scaled             ? s.lr_weight_decay
+                      : f.denominator == Denominator::folded ? s.folded_weight_decay
+                                                             : s.weight_decay;
+  return f.decay_fused ? std::fma(decay, p, u) : u + decay * p;
+}
+
+/// master' of lamb; does not increase with c where u is positive, nor decrease where it is negative.
+inline float lamb_master(LambWrite form, float p, float u, float c, float lr) {
+  switch (form) {
+    case LambWrite::product_fused:
+      return std::fma(-c, u, p);
+    case LambWrite::rate:
+      return p - lr * (c * u);
+    case LambWrite::rate_fused:
+      return std::fma(-lr, c * u, p);
+    case LambWrite::product:
+      break;
+  }
+  return p - c * u;
 }
 
 /// The gradient after maximize and decay through the gradient. `decays`: coupled decay that is not

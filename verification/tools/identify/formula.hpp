@@ -18,7 +18,8 @@ enum class Corrections : std::uint8_t {
   fp64,     ///< the C library's pow of the fp64 betas, rounded once where it is used
   widened,  ///< repeated squaring of the fp32 betas in fp64 (R5 of the contract)
   stored,  ///< the C library's pow of the fp32 betas in fp64, and the two corrections are kept as fp32
-  running  ///< s#fp32 for everything made of them#fp32 for all values derived from them#
+  running,  ///< s#fp32 for everything made of them#fp32 for all values derived from them#
+  single    ///< powers in fp32, and everything made of them
 };
 
 /// m' from m and g, with w = 1 - beta1 and b = beta1.
@@ -44,7 +45,15 @@ enum class Maximum : std::uint8_t { keeps_nan, replaces_nan };
 enum class Root : std::uint8_t { rounded, mkl_amd };
 
 /// d from the root of v': root/s + eps, root*r + eps, fma(root, r, eps), or eps + root of (v'/bc2).
-enum class Denominator : std::uint8_t { quotient, reciprocal, reciprocal_fused, inside };
+/// Only lamb: root + eps*s, whose bias correction is in another factor, or root + eps without one.
+enum class Denominator : std::uint8_t {
+  quotient,
+  reciprocal,
+  reciprocal_fused,
+  inside,
+  folded,
+  uncorrected
+};
 
 /// Position of decoupled decay: p*k first; p less (lr*wd)*p first; beside the step, in one sum with
 /// it; or inside the product with the rate.
@@ -88,6 +97,44 @@ struct AdamFormula {
   MasterFormula master;
 };
 
+/// The update of LAMB before its decay: a*(m/d), (m/bc1)/d or m/d.
+enum class LambStep : std::uint8_t { scaled, corrected, plain };
+
+/// p' from p, u and k, the factor of the whole tensor, which contains its trust ratio.
+enum class LambWrite : std::uint8_t {
+  product,        ///< p - k*u
+  product_fused,  ///< fma(-k, u, p)
+  rate,           ///< p - lr*(k*u)
+  rate_fused      ///< fma(-lr, k*u, p)
+};
+
+/// Computes u of LAMB from the moments, and master from u.
+struct LambMaster {
+  Corrections corrections = Corrections::fp64;
+  Root root = Root::rounded;
+  Denominator denominator = Denominator::quotient;
+  LambStep step = LambStep::corrected;
+  bool decay_fused = false;
+  LambWrite write = LambWrite::product;
+};
+
+/// Ratios that a library takes of the norms N_w and N_u of one tensor. Its sum of squares is in an
+/// order that no step determines: a ratio is judged by a bound for every order.
+struct RatioRule {
+  bool optional = false;           ///< where weight_decay is 0: 1, or by an option the ratio
+  bool clip = false;               ///< has an option that limits the ratio to 1
+  double least = 0, most = 1e300;  ///< limits of the ratio
+  double most_weight = 1e300;      ///< limit of N_w
+  bool exact = false;              ///< the norms are correctly rounded
+};
+
+/// LAMB. Only the moments of `moments` are used.
+struct LambFormula {
+  AdamFormula moments = {};
+  LambMaster master = {};
+  RatioRule ratio = {};
+};
+
 /// SGD with momentum.
 struct SgdFormula {
   bool coupled_fused = false;
@@ -96,6 +143,13 @@ struct SgdFormula {
   bool nesterov_fused = false;                  ///< fma(mu, b, g), or g + mu*b
   bool write_fused = false;                     ///< fma(-lr, e, p), or p - lr*e
 };
+
+/// The denominators that belong to a step of lamb.
+constexpr bool sensible(LambStep step, Denominator denominator) {
+  if (step == LambStep::plain)
+    return denominator == Denominator::folded || denominator == Denominator::uncorrected;
+  return denominator == Denominator::quotient || denominator == Denominator::inside;
+}
 
 /// Forms that make no sense together: the step and the decay in one sum need a step that is a
 /// product of its own.

@@ -15,8 +15,27 @@ const char* betas_text(Betas betas) {
 std::string corrections_text(Corrections corrections) {
   constexpr const char* texts[] = {"powers of fp64 betas", "powers of fp32 betas",
                                    "powers of fp32 betas, corrections kept in fp32",
-                                   "running powers in fp32"};
+                                   "running powers in fp32", "powers in fp32"};
   return texts[static_cast<int>(corrections)];
+}
+
+std::string denominator_text(Denominator form, Root root_form) {
+  const std::string root = root_form == Root::rounded ? "sqrt" : "mkl_sqrt";
+  switch (form) {
+    case Denominator::reciprocal:
+      return root + "(v)*r + eps";
+    case Denominator::reciprocal_fused:
+      return "fma(" + root + "(v), r, eps)";
+    case Denominator::inside:
+      return root + "(v/bc2) + eps";
+    case Denominator::folded:
+      return root + "(v) + eps*s";
+    case Denominator::uncorrected:
+      return root + "(v) + eps";
+    case Denominator::quotient:
+      break;
+  }
+  return root + "(v)/s + eps";
 }
 
 /// The new parameter, with q for the step.
@@ -48,11 +67,11 @@ std::string write_text(const MasterFormula& f, bool decays) {
 }  // namespace
 
 bool couples(const DialectHyper& hyper) {
-  return hyper.rule != UpdateRule::adamw && hyper.weight_decay != 0;
+  return traits_of(hyper.rule).decay == DecayKind::coupled && hyper.weight_decay != 0;
 }
 
 bool decouples(const DialectHyper& hyper) {
-  return hyper.rule == UpdateRule::adamw && hyper.weight_decay != 0;
+  return traits_of(hyper.rule).decay == DecayKind::decoupled && hyper.weight_decay != 0;
 }
 
 std::string first_moment_text(FirstMoment form, Betas betas, bool coupled_fused,
@@ -77,24 +96,24 @@ std::string maximum_text(Maximum form) {
 }
 
 std::string master_text(const MasterFormula& f, const DialectHyper& hyper) {
-  const std::string root = f.root == Root::rounded ? "sqrt" : "mkl_sqrt";
-  std::string d;
-  switch (f.denominator) {
-    case Denominator::quotient:
-      d = root + "(v)/s + eps";
-      break;
-    case Denominator::reciprocal:
-      d = root + "(v)*r + eps";
-      break;
-    case Denominator::reciprocal_fused:
-      d = "fma(" + root + "(v), r, eps)";
-      break;
-    case Denominator::inside:
-      d = root + "(v/bc2) + eps";
-      break;
-  }
-  return "d = " + d + ", " + write_text(f, decouples(hyper)) +
+  return "d = " + denominator_text(f.denominator, f.root) + ", " + write_text(f, decouples(hyper)) +
          (hyper.bias_correction ? ", " + corrections_text(f.corrections) : "");
+}
+
+std::string lamb_master_text(const LambMaster& f, const DialectHyper& hyper) {
+  constexpr const char* steps[] = {"a*(m/d)", "(m/bc1)/d", "m/d"};
+  constexpr const char* writes[] = {"p - k*u", "fma(-k, u, p)", "p - lr*(k*u)", "fma(-lr, k*u, p)"};
+  std::string u = steps[static_cast<int>(f.step)];
+  if (decouples(hyper)) {
+    const std::string decay = f.step == LambStep::scaled             ? "lr*wd"
+                              : f.denominator == Denominator::folded ? "wd/f"
+                                                                     : "wd";
+    u = f.decay_fused ? "fma(" + decay + ", p, " + u + ")" : u + " + (" + decay + ")*p";
+  }
+  const bool corrected = hyper.bias_correction && f.denominator != Denominator::uncorrected;
+  return "d = " + denominator_text(f.denominator, f.root) + ", u = " + u + ", " +
+         writes[static_cast<int>(f.write)] +
+         (corrected ? ", " + corrections_text(f.corrections) : "");
 }
 
 std::string buffer_text(Contraction form, bool is_first, bool coupled_fused,

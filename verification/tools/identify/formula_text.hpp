@@ -17,6 +17,9 @@ std::string second_moment_text(SecondMoment form, Betas betas, bool coupled_fuse
 std::string maximum_text(Maximum form);
 std::string master_text(const MasterFormula& form, const DialectHyper& hyper);
 
+/// Of lamb.
+std::string lamb_master_text(const LambMaster& form, const DialectHyper& hyper);
+
 /// Of sgd.
 std::string buffer_text(Contraction form, bool is_first, bool coupled_fused,
                         const DialectHyper& hyper);

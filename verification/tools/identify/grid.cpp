@@ -2,6 +2,7 @@
 
 #include "verification/tools/identify/elements.hpp"
 #include "verification/tools/identify/formula_text.hpp"
+#include "verification/tools/identify/ratio.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -97,6 +98,28 @@ BufferGrid adam_masters(const DialectHyper& h) {
   return grid;
 }
 
+/// Every formula with the factors that give most elements of each tensor.
+BufferGrid lamb_grid(const RecordedStep& step) {
+  BufferGrid grid{"master", {}};
+  const DialectHyper& h = step.hyper;
+  for (const LambMaster& form : lamb_masters(h)) {
+    std::vector<float> factors;
+    for (const StepTensor& tensor : step.tensors)
+      factors.push_back(solve_factor(form, h, tensor).low);
+    const MasterScalars scalars = master_scalars(h, form.corrections);
+    const StepTensor* first = step.tensors.data();
+    grid.candidates.push_back({lamb_master_text(form, h), [=](const StepTensor& t, std::size_t i) {
+                                 const float p = t.before.master[i];
+                                 const float u =
+                                     lamb_update(form, decouples(h), p, t.after.exp_avg[i],
+                                                 t.after.exp_avg_sq[i], scalars);
+                                 const float c = factors[static_cast<std::size_t>(&t - first)];
+                                 return lamb_master(form.write, p, u, c, scalars.lr);
+                               }});
+  }
+  return grid;
+}
+
 BufferGrid buffers(const DialectHyper& h, bool is_first) {
   BufferGrid grid{"momentum_buffer", {}};
   const auto mu = static_cast<float>(h.momentum);
@@ -146,6 +169,29 @@ const std::vector<float>& kept(const StepState& state, const std::string& buffer
 
 }  // namespace
 
+std::vector<LambMaster> lamb_masters(const DialectHyper& h) {
+  std::vector<LambMaster> forms;
+  for (const Denominator denominator : choices(Denominator::uncorrected)) {
+    for (const LambStep step : choices(LambStep::plain)) {
+      if (!sensible(step, denominator)) continue;
+      for (const Corrections corrections : choices(Corrections::single)) {
+        const bool corrects = h.bias_correction && denominator != Denominator::uncorrected;
+        if (corrections == Corrections::running) continue;
+        if (!corrects && corrections != Corrections::fp64) continue;
+        for (const Root root : choices(Root::mkl_amd)) {
+          for (const LambWrite write : choices(LambWrite::rate_fused)) {
+            for (const bool decay_fused : {false, true}) {
+              if (decay_fused && !decouples(h)) continue;
+              forms.push_back({corrections, root, denominator, step, decay_fused, write});
+            }
+          }
+        }
+      }
+    }
+  }
+  return forms;
+}
+
 std::vector<BufferGrid> grids_of(const RecordedStep& step) {
   const DialectHyper& h = step.hyper;
   std::vector<BufferGrid> grids;
@@ -157,7 +203,7 @@ std::vector<BufferGrid> grids_of(const RecordedStep& step) {
   grids.push_back(first_moments(h));
   grids.push_back(second_moments(h));
   if (h.amsgrad) grids.push_back(maxima());
-  grids.push_back(adam_masters(h));
+  grids.push_back(h.rule == UpdateRule::lamb ? lamb_grid(step) : adam_masters(h));
   return grids;
 }
 
@@ -174,14 +220,16 @@ std::vector<BufferForm> forms_of(const Dialect& dialect, const RecordedStep& ste
     forms.push_back({master, master});
     return forms;
   }
-  const AdamFormula& f = *dialect.adam;
+  const bool lamb = h.rule == UpdateRule::lamb;
+  const AdamFormula& f = lamb ? dialect.lamb->moments : *dialect.adam;
   forms.push_back({first_moment_text(f.first, f.betas, f.coupled_fused, h),
                    first_moment_text(f.first_tail, f.betas, f.coupled_fused, h)});
   forms.push_back({second_moment_text(f.second, f.betas, f.coupled_fused, h),
                    second_moment_text(f.second_tail, f.betas, f.coupled_fused, h)});
   if (h.amsgrad) forms.push_back({maximum_text(f.maximum), maximum_text(f.maximum)});
-  MasterFormula master = f.master;
-  forms.push_back({master_text(master, h), master_text(master, h)});
+  const std::string master =
+      lamb ? lamb_master_text(dialect.lamb->master, h) : master_text(f.master, h);
+  forms.push_back({master, master});
   return forms;
 }
 

@@ -22,6 +22,9 @@ struct BufferGrid {
 };
 std::vector<BufferGrid> grids_of(const RecordedStep& step);
 
+/// Every formula of LAMB that grids_of tries for master, in its order.
+std::vector<LambMaster> lamb_masters(const DialectHyper& hyper);
+
 /// A dialect's formulas for the buffers of that step, in the same order.
 struct BufferForm {
   std::string body, tail;  ///< texts

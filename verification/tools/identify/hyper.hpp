@@ -10,7 +10,7 @@ namespace zeroproof::verification {
 /// rounding is part of a library's dialect, and the contract's OptimizerHyper has them rounded
 /// already.
 struct DialectHyper {
-  UpdateRule rule = UpdateRule::adamw;  ///< adamw, adam or sgd
+  UpdateRule rule = UpdateRule::adamw;  ///< adamw, adam, sgd or lamb
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-8;

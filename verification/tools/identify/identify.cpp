@@ -4,6 +4,7 @@
 #include <map>
 
 #include "common/base/same_value.hpp"
+#include "verification/tools/identify/formula_text.hpp"
 #include "verification/tools/identify/grid.hpp"
 
 namespace zeroproof::verification {
@@ -81,6 +82,31 @@ bool are_unwritten(const RecordedStep& step, const BufferGrid& grid, const std::
   return true;
 }
 
+/// True if the dialect takes the ratios of its formula; also for rules without ratios.
+bool ratios_fit(const Dialect& dialect, const RecordedStep& step) {
+  if (step.hyper.rule != UpdateRule::lamb) return true;
+  const std::vector<RatioFinding> ratios = ratios_of(dialect.lamb->master, step);
+  return std::ranges::all_of(ratios,
+                             [&](const RatioFinding& r) { return allows(dialect.lamb->ratio, r); });
+}
+
+/// The ratios of the formula that was found for master. Without one: the formula whose tensors need
+/// the fewest parts with a ratio each, as shards that take their own norms have them.
+void find_ratios(const RecordedStep& step, Identification& found) {
+  BufferFinding& master = found.buffers.back();
+  const bool none = master.kind == BufferFinding::Kind::none;
+  for (const LambMaster& form : lamb_masters(step.hyper)) {
+    const std::string text = lamb_master_text(form, step.hyper);
+    if (!none && text != master.best.text) continue;
+    std::vector<RatioFinding> ratios = none ? ratios_of_parts(form, step) : ratios_of(form, step);
+    if (ratios.empty() || (!found.ratios.empty() && found.ratios.size() <= ratios.size())) continue;
+    found.ratios = std::move(ratios);
+    if (!none) return;
+    master.kind = BufferFinding::Kind::formula;
+    master.best = {.text = text};
+  }
+}
+
 /// Formulas in order of preference: those of a similar dialect first.
 std::vector<const Leaving*> by_trust(const Counted& counted, const BufferForm* trusted) {
   std::vector<const Leaving*> order;
@@ -146,8 +172,9 @@ Identification identify(const RecordedStep& step) {
       distance.first += count > 0 ? 1 : 0;
       distance.second += count;
     }
-    if (distance.first == 0) found.fits.push_back(dialect.name);
-    all_fit = all_fit && distance.first == 0;
+    const bool fits = distance.first == 0 && ratios_fit(dialect, step);
+    if (fits) found.fits.push_back(dialect.name);
+    all_fit = all_fit && fits;
     if (nearest == nullptr || distance < least) {
       nearest = &dialect;
       least = distance;
@@ -160,6 +187,7 @@ Identification identify(const RecordedStep& step) {
     found.buffers.push_back(
         finding_of(step, grids[k], counted[k], nearest == nullptr ? nullptr : &trusted[k]));
   }
+  if (step.hyper.rule == UpdateRule::lamb) find_ratios(step, found);
   if (nearest == nullptr || !found.fits.empty()) return found;
   found.nearest = nearest->name;
   for (std::size_t k = 0; k < grids.size(); ++k) {

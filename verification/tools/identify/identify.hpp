@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "verification/tools/identify/ratio.hpp"
 #include "verification/tools/identify/recorded_step.hpp"
 
 namespace zeroproof::verification {
@@ -55,6 +56,7 @@ struct Identification {
   bool tells = true;    ///< false if every dialect that takes such a step gives these bits
   std::string nearest;  ///< if none fits, the dialect that differs in fewest buffers, then elements
   std::vector<DialectDifference> differences;  ///< of the nearest
+  std::vector<RatioFinding> ratios;            ///< of lamb, with the formula of master
 
   bool named() const { return tells && !fits.empty(); }
 };

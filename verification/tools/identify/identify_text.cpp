@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "verification/report/format.hpp"
@@ -34,6 +35,50 @@ std::string finding_text(const BufferFinding& found) {
                      100 * found.best.share(), found.best.text);
 }
 
+/// "1.0312e-01, norms of the tensor"; the distance where it is of interest.
+std::string ratio_line(const RatioFinding& r) {
+  const std::string name = r.tensor.empty() ? "the tensor" : r.tensor;
+  const std::string where = r.part ? fmt::format("{}[{}..{}]", name, r.begin, r.end - 1) : name;
+  const bool any = r.low == 0 && std::isinf(r.high);
+  std::string text =
+      fmt::format("    {:<16} {}{}", where, any ? "" : fmt::format("{:.6g}, ", r.low), r.origin);
+  if (!any && r.origin != "norms of the tensor")
+    text += fmt::format("; its norms give {:.6g}", r.of_norms);
+  if (!any && r.distance(r.of_norms) > 0)
+    text += fmt::format(" (apart {:.1e}, bound {:.1e})", r.distance(r.of_norms), r.bound);
+  return text + "\n";
+}
+
+std::string ratios_text(const std::vector<RatioFinding>& ratios) {
+  constexpr std::size_t shown = 8;
+  if (ratios.empty()) return "";
+  std::string text = "trust ratio, without the learning rate\n";
+  std::size_t lines = 0;
+  for (const bool wrong : {true, false}) {  // wrong ones first
+    for (const RatioFinding& r : ratios) {
+      if (r.of_its_norms() == wrong || lines >= shown) continue;
+      text += ratio_line(r);
+      ++lines;
+    }
+  }
+  if (ratios.size() > shown) text += fmt::format("    and {} more\n", ratios.size() - shown);
+  return text;
+}
+
+/// "trust ratio: norms of all tensors together, in 3 of 3 tensors: a fault, not a dialect".
+std::string wrong_ratios(const std::vector<RatioFinding>& ratios) {
+  std::map<std::string, int> counts;
+  for (const RatioFinding& r : ratios) {
+    if (!r.of_its_norms()) ++counts[r.origin];
+  }
+  std::string text;
+  for (const auto& [origin, count] : counts) {
+    text += fmt::format("trust ratio: {}, {} of {}: a fault, or an option that no dialect has\n",
+                        origin, count, ratios.size());
+  }
+  return text;
+}
+
 std::string verdict(const Identification& found) {
   if (!found.tells) {
     return "every dialect gives these bits: the step identifies none (gradients or rates of "
@@ -54,8 +99,9 @@ std::string verdict(const Identification& found) {
       text += buffer.buffer + ": elements that follow no formula: a fault, not a dialect\n";
     }
   }
+  text += wrong_ratios(found.ratios);
   if (text.empty()) text = "every buffer has a formula, but no dialect has all of them\n";
-  if (found.nearest.empty()) return text;
+  if (found.nearest.empty() || found.differences.empty()) return text;
   text += "nearest: " + found.nearest + ", which differs in\n";
   for (const DialectDifference& d : found.differences) {
     text += fmt::format("  {:<15} {} of {} elements, from {}\n", d.buffer,
@@ -99,6 +145,7 @@ std::string identification_text(const RecordedStep& step, const Identification& 
                   step.program.empty() ? "" : ", written by " + step.program);
   for (const BufferFinding& buffer : found.buffers)
     text += buffer.buffer + "\n    " + finding_text(buffer);
+  text += ratios_text(found.ratios);
   return text + "\n" + verdict(found);
 }
 

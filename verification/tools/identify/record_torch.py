@@ -7,7 +7,8 @@ for each step that --keep names: the tensors before and after it, and the settin
 that program at once and is removed, so that millions of elements need no disk space.
 
 ATEN_CPU_CAPABILITY=default in the environment records the code without vectors. --forms deepspeed records
-DeepSpeed's CPUAdam instead (it needs pip install deepspeed, and a compiler; adamw and adam-l2 alone).
+DeepSpeed's CPUAdam instead (it needs pip install deepspeed, and a compiler; adamw and adam-l2 alone). --forms
+timm,timm-foreach,torch-optimizer records Lamb of these libraries (pip install timm torch_optimizer; lamb alone).
 
 Needs PyTorch (pip install torch), nothing else. Exit codes: 0 everything was written, and named if --identify was
 given; 1 a step was not named as expected; 2 bad usage; 3 PyTorch is missing.
@@ -20,6 +21,7 @@ import os
 import struct
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 STATE = {"exp_avg": "exp_avg", "exp_avg_sq": "exp_avg_sq", "max_exp_avg_sq": "max_exp_avg_sq",
@@ -37,14 +39,22 @@ VARIANTS = {
     "sgd": ("sgd", {"lr": 0.1, "weight_decay": 0.01, "momentum": 0.9, "dampening": 0.1}),
     "sgd-nesterov": ("sgd", {"lr": 0.1, "weight_decay": 0.01, "momentum": 0.9, "nesterov": True}),
     "sgd-plain": ("sgd", {"lr": 0.7, "weight_decay": 0.3, "momentum": 0.0, "maximize": True}),
+    "lamb": ("lamb", {"weight_decay": 0.01}),
+    "lamb-no-decay": ("lamb", {"weight_decay": 0.0}),
+    "lamb-biased": ("lamb", {"weight_decay": 0.1, "bias_correction": False}),
 }
 FORMS = {"single": {"foreach": False, "fused": False}, "foreach": {"foreach": True, "fused": False},
-         "fused": {"foreach": False, "fused": True}, "deepspeed": {}}
+         "fused": {"foreach": False, "fused": True}, "deepspeed": {},
+         "timm": {"foreach": False}, "timm-foreach": {"foreach": True}, "torch-optimizer": {}}
+LAMB = {"timm", "timm-foreach", "torch-optimizer"}
 
 DEEPSPEED = {"adamw", "adamw-no-decay", "adamw-beta1-0.4", "adam-l2"}
 
 
 def program(torch, form):
+    if form in LAMB:
+        library = form.removesuffix("-foreach").replace("-", "_")
+        return f"{library} {version(library)}, PyTorch {torch.__version__}"
     if form != "deepspeed":
         return f"PyTorch {torch.__version__}"
     import deepspeed
@@ -55,6 +65,9 @@ def expected(rule, form):
     """The dialect's name."""
     if form == "deepspeed":
         return "deepspeed-cpu-adam-" + deepspeed_width()
+    if rule == "lamb":
+        name = {"timm": "timm-lamb", "timm-foreach": "timm-lamb-foreach"}.get(form, "torch-optimizer-lamb")
+        return name + "-default" if default_capability() else name
     if rule == "sgd":
         name = "torch-sgd-fused" if form == "fused" else "torch-sgd"
         return "torch-sgd-default" if default_capability() else name
@@ -88,6 +101,8 @@ def write_step(path, tensors, metadata):
 
 
 def make_optimizer(torch, rule, form, settings, parameters):
+    if rule == "lamb":
+        return make_lamb(form, settings, parameters)
     common = {"lr": settings["lr"], "weight_decay": settings["weight_decay"], "maximize": settings["maximize"],
               **FORMS[form]}
     if form == "deepspeed":
@@ -103,7 +118,19 @@ def make_optimizer(torch, rule, form, settings, parameters):
                 amsgrad=settings["amsgrad"], **common)
 
 
+def make_lamb(form, settings, parameters):
+    common = {"lr": settings["lr"], "betas": (settings["beta1"], settings["beta2"]), "eps": settings["eps"],
+              "weight_decay": settings["weight_decay"]}
+    if form == "torch-optimizer":
+        from torch_optimizer import Lamb
+        return Lamb(parameters, debias=settings["bias_correction"], **common)
+    from timm.optim.lamb import Lamb
+    return Lamb(parameters, bias_correction=settings["bias_correction"], max_grad_norm=None, **FORMS[form], **common)
+
+
 def settings_of(rule, changes):
+    if rule == "lamb":
+        return {"lr": 1e-2, **ADAM, "eps": 1e-6, "bias_correction": True, **changes}
     base = {"lr": 1e-3, "maximize": False}
     base.update({"momentum": 0.0, "dampening": 0.0, "nesterov": False} if rule == "sgd" else
                 {**ADAM, "amsgrad": False})
@@ -186,20 +213,25 @@ def parse(words):
                         "(default: 1,7,16,61,129)")
     parser.add_argument("--steps", type=int, default=50, help="steps of a variant (default: 50)")
     parser.add_argument("--keep", type=numbers, help="steps to write (default: all)")
-    parser.add_argument("--variants", default=",".join(VARIANTS), help="which (default: %(default)s)")
+    parser.add_argument("--variants", help=f"which of {','.join(VARIANTS)} (default: all that the forms have)")
     parser.add_argument("--forms", default="single,foreach,fused",
-                        help="which (default: %(default)s; deepspeed too)")
+                        help=f"which (default: %(default)s; deepspeed, {', '.join(sorted(LAMB))} too)")
     parser.add_argument("--seed", type=int, default=1, help="of parameters and gradients (default: 1)")
     parser.add_argument("--identify", type=Path, metavar="ZEROPROOF", help="program that names each step")
     options = parser.parse_args(words)
     options.keep = set(options.keep or range(1, options.steps + 1))
-    options.variants, options.forms = options.variants.split(","), options.forms.split(",")
+    options.forms = options.forms.split(",")
+    lamb = set(options.forms) <= LAMB
+    options.variants = options.variants.split(",") if options.variants else \
+        [name for name in VARIANTS if (VARIANTS[name][0] == "lamb") == lamb]
     if "deepspeed" in options.forms and not set(options.variants) <= DEEPSPEED:
         parser.error(f"--forms deepspeed has only --variants {','.join(sorted(DEEPSPEED))}")
     for given, known in ((options.variants, VARIANTS), (options.forms, FORMS)):
         for name in given:
             if name not in known:
                 parser.error(f"'{name}' is not known; use {', '.join(known)}")
+    if any((VARIANTS[name][0] == "lamb") != (form in LAMB) for name in options.variants for form in options.forms):
+        parser.error(f"lamb has only --forms {','.join(sorted(LAMB))}, and they only lamb")
     return options
 
 

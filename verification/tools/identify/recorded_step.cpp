@@ -80,20 +80,20 @@ DialectHyper read_hyper(const SafeMetadata& metadata, const std::string& file) {
   const Settings settings(metadata, file);
   DialectHyper h;
   const std::string rule = settings.text("rule");
-  const std::vector<std::string> rules = {"adamw", "adam", "sgd"};
-  const auto found = std::ranges::find(rules, rule);
-  if (found == rules.end()) {
-    refuse(file, "rule is " + shown_name(rule), "there are dialects of adamw, adam and sgd",
+  const std::vector<std::string> rules = {"adamw", "adam", "sgd", "lamb"};
+  if (std::ranges::find(rules, rule) == rules.end()) {
+    refuse(file, "rule is " + shown_name(rule), "there are dialects of adamw, adam, sgd and lamb",
            suggestion(rule, rules));
   }
-  h.rule = static_cast<UpdateRule>(found - rules.begin());
+  h.rule = std::ranges::find(update_rules, rule, &RuleTraits::name)->rule;
   h.lr = settings.number("lr", 0, large);
   h.weight_decay = settings.number("weight_decay", 0, large);
   h.maximize = settings.flag("maximize", false);
   const bool sgd = h.rule == UpdateRule::sgd;
-  const std::vector<std::string> foreign =
+  std::vector<std::string> foreign =
       sgd ? std::vector<std::string>{"beta1", "beta2", "eps", "amsgrad", "bias_correction"}
           : std::vector<std::string>{"momentum", "dampening", "nesterov"};
+  if (h.rule == UpdateRule::lamb) foreign.emplace_back("amsgrad");
   for (const std::string& key : foreign) {
     if (metadata.contains(key)) {
       refuse(file, key + " is no setting of " + rule, "it would silently do nothing",

@@ -63,6 +63,8 @@ MasterScalars master_scalars(const DialectHyper& hyper, Corrections corrections)
   if (hyper.bias_correction) {
     const bool products = corrections == Corrections::widened;
     const auto power = [&](double beta) {
+      if (corrections == Corrections::single)
+        return double{std::pow(fp32(beta), static_cast<float>(hyper.t))};
       return products ? product_power(beta, hyper.t) : std::pow(beta, static_cast<double>(hyper.t));
     };
     correction1 = 1 - power(beta1);
@@ -70,7 +72,7 @@ MasterScalars master_scalars(const DialectHyper& hyper, Corrections corrections)
   }
   s.correction1 = fp32(correction1);
   s.correction2 = fp32(correction2);
-  if (corrections == Corrections::stored) {
+  if (corrections == Corrections::stored || corrections == Corrections::single) {
     correction1 = s.correction1;
     correction2 = s.correction2;
   }
@@ -79,6 +81,11 @@ MasterScalars master_scalars(const DialectHyper& hyper, Corrections corrections)
   s.step_size = fp32(hyper.lr / correction1);
   s.lr_weight_decay = fp32(hyper.lr * hyper.weight_decay);
   s.one_less_decay = fp32(1 - hyper.lr * hyper.weight_decay);
+  const double fold = std::sqrt(correction2) / correction1;
+  s.fold = fp32(fold);
+  s.eps_root = fp32(hyper.eps * std::sqrt(correction2));
+  s.folded_weight_decay = fp32(hyper.weight_decay / fold);
+  s.folded_lr = fp32(hyper.lr * fold);
   return s;
 }
 

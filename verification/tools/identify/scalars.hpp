@@ -24,6 +24,11 @@ struct MasterScalars {
   float weight_decay = 0;     ///< as given, rounded
   float lr_weight_decay = 0;  ///< lr * weight_decay
   float one_less_decay = 1;   ///< k = 1 - lr * weight_decay
+  // Of lamb, where f = s/bc1 is not in the update:
+  float fold = 1;                 ///< f
+  float eps_root = 0;             ///< eps * s
+  float folded_weight_decay = 0;  ///< weight_decay / f
+  float folded_lr = 0;            ///< lr * f
 };
 
 /// Units    hyper.t counts the step that is applied, t >= 1. Errors   none: values outside the

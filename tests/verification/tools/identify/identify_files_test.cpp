@@ -109,7 +109,9 @@ TEST_CASE("a file that is no step is refused in a sentence") {
   refused("t is not whole", [](File& f) { f.metadata["t"] = "1.5"; });
   refused("t is '0'", [](File& f) { f.metadata["t"] = "0"; });
   refused("lr is 'nan'", [](File& f) { f.metadata["lr"] = "nan"; });
-  refused("rule is 'lamb'", [](File& f) { f.metadata["rule"] = "lamb"; });
+  refused("rule is 'lion'", [](File& f) { f.metadata["rule"] = "lion"; });
+  refused("amsgrad is no setting of lamb",
+          [](File& f) { f.metadata["rule"] = "lamb", f.metadata["amsgrad"] = "0"; });
   refused("momentum is no setting of adamw", [](File& f) { f.metadata["momentum"] = "0"; });
   refused("amsgrad is 'yes'", [](File& f) { f.metadata["amsgrad"] = "yes"; });
   refused("no tensor has elements", [](File& f) {

@@ -20,6 +20,8 @@ expect 0 '--identify' --help
 expect 2 '--out' --steps 1
 expect 2 "'fusd' is not known" --out "$folder/x" --forms fusd
 expect 2 'deepspeed has only' --out "$folder/x" --forms deepspeed
+expect 2 'lamb has only' --out "$folder/x" --variants lamb
+expect 2 'lamb has only' --out "$folder/x" --forms timm --variants adamw
 if python3 -c 'import torch' 2>/dev/null; then
   expect 0 '1 steps of 3 elements, 3 in all' --out "$folder/x" --sizes 1,2 --steps 1 --forms fused --variants adamw
   [ -s "$folder/x/torch-cpu-fused.fused.adamw.1.safetensors" ] || fail 'nothing was written'
