@@ -36,7 +36,7 @@ TEST_CASE("device: sums of several ranks, with carries still in them, and a flag
   CHECK(run.state.get()[0].applied_steps == 0);
 }
 
-TEST_CASE("device: a norm of enough pieces for carries between them") {
+TEST_CASE("nightly: device: a norm of enough pieces for carries between them") {
   if (!usable()) return;
   for (const NormForm form : {NormForm::chunk1024, NormForm::exact, NormForm::inf, NormForm::one}) {
     CAPTURE(static_cast<int>(form));

@@ -27,7 +27,7 @@ constexpr OffloadOrder orders[] = {OffloadOrder::flat, OffloadOrder::tensors};
 
 }  // namespace
 
-TEST_CASE("stored state elsewhere: any partition, fraction, order and place equals one host rank") {
+TEST_CASE("nightly: stored state elsewhere: any partition and fraction equals one host rank") {
   if (!cuda::device::device_info().answers) return;
   for (const StateFormats& state : state_formats) {
     for (const bool fused : {false, true}) {

@@ -75,7 +75,7 @@ TEST_CASE("state on a device: any partition equals one host rank, in phases and 
   }
 }
 
-TEST_CASE("state on a device: TP ranks with parts of blocks, in phases and in two passes") {
+TEST_CASE("nightly: state on a device: TP ranks with parts of blocks, in phases and fused") {
   if (!cuda::device::device_info().answers) return;
   for (const CutTensors& tensors : {split_blocks(), whole_blocks(), uneven_blocks()}) {
     for (const StateFormats& state : state_formats) {

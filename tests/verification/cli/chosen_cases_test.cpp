@@ -117,7 +117,7 @@ TEST_CASE("chosen cases: more than four processes per core need a flag") {
   CHECK(run_cli("list byte_gpt_tiny --world threads:" + std::to_string(most + 1)).exit_code == 0);
 }
 
-TEST_CASE("list: prints exactly the cases that verify runs") {
+TEST_CASE("nightly: list: prints exactly the cases that verify runs") {
   for (const std::string arguments :
        {"byte_gpt_tiny --recipe adamw,sgd --world self --stage 0,2 --dtype bf16 --steps 1",
         "'byte_gpt_tiny/*/host/stage1/self/fp16/*' --steps 1", "'op/clip/*' op/clip",

@@ -143,7 +143,7 @@ TEST_CASE("HTML report: shows the rules for a plug-in, and the visited pairs of 
   CHECK(*good);
 }
 
-TEST_CASE("HTML report: verify --cover adds its pairs, and a dialect its name") {
+TEST_CASE("nightly: HTML report: verify --cover adds its pairs, and a dialect its name") {
   const TemporaryFolder folder;
   const std::string file = folder.file("a.html");
   CHECK(run_cli("verify byte_gpt_tiny --cover values --slice 1/200 --report " +

@@ -19,7 +19,7 @@ Result outcome(const ControlOutcome& result) {
 
 }  // namespace
 
-TEST_CASE("controls: every legal difference occurs and none is reported") {
+TEST_CASE("nightly: controls: every legal difference occurs and none is reported") {
   const std::set<std::string> expected = {
       "nan-payloads",     "nan-payloads-in-digests",  "swapped-sums",
       "swapped-operands", "norm-pieces-in-any-order", "norm-carries-left",

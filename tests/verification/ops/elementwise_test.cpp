@@ -50,7 +50,7 @@ TEST_CASE("op candidates: names and kinds") {
 }
 
 TEST_CASE("stream: every update rule with all flags") {
-  stream_all(update_operations(), stream_length(ordinary_length));
+  stream_all(update_operations(), stream_length(ordinary_length / 4));
 }
 
 TEST_CASE("stream: unscale, clip, clip_value, add") {
@@ -58,7 +58,7 @@ TEST_CASE("stream: unscale, clip, clip_value, add") {
 }
 
 TEST_CASE("stream: fused unscale, clip, adamw, cast") {
-  stream_all(fused_operations(), stream_length(ordinary_length / 2));
+  stream_all(fused_operations(), stream_length(ordinary_length / 8));
 }
 
 TEST_CASE("slow: stream: every update rule with all flags") {

@@ -137,7 +137,7 @@ std::string row_of(const Form& form, const Cost& least, const Cost& most) {
 
 }  // namespace
 
-TEST_CASE("state cost: losses with state in fewer bits match the note") {
+TEST_CASE("nightly: state cost: losses with state in fewer bits match the note") {
   const std::string note = file_text(tests::source_folder() + "/papers/low_precision.md").value();
   std::vector<std::vector<double>> truths;
   for (const Form& form : forms) {

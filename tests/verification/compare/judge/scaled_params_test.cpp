@@ -71,7 +71,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("judge: parameters in 8 bits in layouts and grids that split blocks") {
+TEST_CASE("nightly: judge: parameters in 8 bits in layouts and grids that split blocks") {
   for (const Scaled& one : scaled) {  // clang does not let a lambda have structured bindings
     const std::string recipe = one.recipe;
     TinyTraining run(one.dtype, recipe, [](RunConfig& config) {

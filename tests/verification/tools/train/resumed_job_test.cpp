@@ -56,17 +56,24 @@ void check_chain(const TinyTraining& run, const std::vector<CaseSpec>& places) {
   CHECK(state_digest(last.state) == state_digest(whole.state));
 }
 
-}  // namespace
-
-TEST_CASE(
-    "job: ended after every one of 20 steps, every recipe, ranks and stages changing each time") {
+void check_recipes(void (*steps)(RunConfig&)) {
   for (const std::string& recipe : all_trainings()) {
     CAPTURE(recipe);
-    const TinyTraining run(dtype_of(recipe), recipe, twenty_steps);
+    const TinyTraining run(dtype_of(recipe), recipe, steps);
     std::vector<CaseSpec> places;
     for (int i = 0; i < 10; ++i) places.push_back(run.spec(1 + i * 3 % 5, i % 4));
     check_chain(run, places);
   }
+}
+
+}  // namespace
+
+TEST_CASE("job: ended after every step, every recipe, ranks and stages changing each time") {
+  check_recipes(six_steps);
+}
+
+TEST_CASE("nightly: job: ended after every one of 20 steps, as before") {
+  check_recipes(twenty_steps);
 }
 
 TEST_CASE("slow: job: the same in every stage, from 1 to 8 ranks") {

@@ -110,7 +110,7 @@ TEST_CASE("codes in files: an exported state is imported bit for bit, and contin
   Exported::run("diff " + state.file("one") + " " + state.file("two"));
 }
 
-TEST_CASE("codes in files: tensors longer than one chunk") {
+TEST_CASE("nightly: codes in files: tensors longer than one chunk") {
   // 1,050 x 1,050: four full chunks and a part, whose last block has 36 elements.
   const Exported state(
       "train --workload byte_gpt_tiny --dtype bf16 --exp-avg-dtype e4m3 --exp-avg-sq-dtype fp16 ",
