@@ -60,10 +60,10 @@ class DenseOptimizer {
   /// [padded_numel] if it is stored in fp32 (R25); otherwise NaN, and buffer() has the stored form.
   const std::vector<float>& master() const { return master_; }
 
-  /// One of kept_buffers(hyper), [padded_numel] if it is stored in fp32; otherwise NaN.
-  const std::vector<float>& state(BufferId id) const { return state_.at(id); }
+  /// One of the kept slots, [padded_numel] if it is stored in fp32; otherwise NaN.
+  const std::vector<float>& state(BufferId id) const { return state_.at(slot_of(id).value()); }
 
-  /// x of R25 of master or of one of kept_buffers(hyper), in every storage format: the values that
+  /// x of R25 of master or of one of the kept slots, in every storage format: the values that
   /// the next step reads, [padded_numel].
   std::vector<float> values(BufferId id) const;
 

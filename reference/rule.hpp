@@ -10,14 +10,11 @@
 
 namespace zeroproof::reference {
 
-/// The state of a rule: its buffers, in the order of R6, which is that of BufferId.
-using RuleState = std::map<BufferId, std::vector<float>>;
+/// The state of a rule: its slots, in the order of R6.
+using RuleState = std::map<StateSlot, std::vector<float>>;
 
-/// Buffers of [numel] full of NaN, one for each of kept_buffers(hyper).
+/// Buffers of [numel] full of NaN, one for each of kept_slots(hyper).
 RuleState make_rule_state(const OptimizerHyper& hyper, std::int64_t numel);
-
-/// The view in a loaded state of master or one of kept_buffers.
-Span<const float> loaded(const FullState& state, BufferId id);
 
 /// Errors: invalid_argument, naming the buffer, if master or a buffer of the rule is not
 /// [padded_numel].

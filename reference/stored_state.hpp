@@ -40,7 +40,8 @@ class StoredBuffer {
   void take(const std::vector<Piece>& pieces, Span<const float> codes, Span<const float> scale_inv);
 
   TensorView codes() const;
-  ExposedBuffer scales(BufferId id) const;
+  bool has_scales() const { return zeroproof::has_scales(format_); }
+  ExposedBuffer scales(StateSlot slot) const;
 
  private:
   /// Calls body(block, piece) for the part of each piece in a block; block: index of its scale.
@@ -63,12 +64,10 @@ class StoredState {
   StoredState(const StateFormats& formats, const OptimizerHyper& hyper, std::int64_t numel,
               const std::vector<FlatRange>& blocks);
 
-  bool has(BufferId id) const { return buffers_.contains(id); }
-  bool has_scales(BufferId scale_id) const { return buffer_of_.contains(scale_id); }
-  const StoredBuffer& operator[](BufferId id) const { return buffers_.at(id); }
-  ExposedBuffer scales(BufferId scale_id) const {
-    return buffers_.at(buffer_of_.at(scale_id)).scales(scale_id);
-  }
+  bool has(StateSlot slot) const { return buffers_.contains(slot); }
+  bool has_scales(StateSlot slot) const { return has(slot) && buffers_.at(slot).has_scales(); }
+  const StoredBuffer& operator[](StateSlot slot) const { return buffers_.at(slot); }
+  ExposedBuffer scales(StateSlot slot) const { return buffers_.at(slot).scales(slot); }
 
   /// Begins a step: decodes the stored values into `state`.
   void read(const std::vector<Piece>& pieces, RuleState& state) const;
@@ -84,14 +83,10 @@ class StoredState {
             const std::function<void(BlockAmax&)>& join);
 
  private:
-  void store_one(BufferId id, const std::vector<Piece>& pieces, std::vector<float>& values,
+  void store_one(StateSlot slot, const std::vector<Piece>& pieces, std::vector<float>& values,
                  const std::function<void(BlockAmax&)>& join);
 
-  std::map<BufferId, StoredBuffer> buffers_;
-  std::map<BufferId, BufferId> buffer_of_;  // by the id of its scales
+  std::map<StateSlot, StoredBuffer> buffers_;
 };
-
-/// The scales of a buffer in a loaded state; empty if the state has values.
-Span<const float> loaded_scales(const FullState& state, BufferId id);
 
 }  // namespace zeroproof::reference

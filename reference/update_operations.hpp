@@ -5,35 +5,31 @@
 
 namespace zeroproof::reference {
 
-/// The state of one piece; buffers the rule does not keep are empty.
-struct StateSpans {
-  Span<float> exp_avg;
-  Span<float> exp_avg_sq;
-  Span<float> max_exp_avg_sq;
-  Span<float> momentum_buffer;
-};
+/// The state of one piece; slots the rule does not keep are empty.
+using StateSpans = PerSlot<Span<float>>;
 
 /// trust_ratio: of the tensor; only rules with one read it.
 inline void update_by_rule(const OptimizerHyper& hyper, const StepScalars& scalars,
                            float trust_ratio, Span<const float> grad, Span<float> master,
                            const StateSpans& state) {
+  using enum StateSlot;
   switch (hyper.rule) {
     case UpdateRule::adamw:
-      return adamw_update({}, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, state.exp_avg,
-                          state.exp_avg_sq, state.max_exp_avg_sq);
+      return adamw_update({}, {hyper.amsgrad, hyper.maximize}, scalars, grad, master,
+                          state[exp_avg], state[exp_avg_sq], state[max_exp_avg_sq]);
     case UpdateRule::adam:
-      return adam_update({}, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, state.exp_avg,
-                         state.exp_avg_sq, state.max_exp_avg_sq);
+      return adam_update({}, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, state[exp_avg],
+                         state[exp_avg_sq], state[max_exp_avg_sq]);
     case UpdateRule::sgd:
       return sgd_update({}, {hyper.momentum != 0, hyper.nesterov, hyper.maximize}, scalars, grad,
-                        master, state.momentum_buffer);
+                        master, state[momentum_buffer]);
     case UpdateRule::sgd_ema:
-      return sgd_ema_update({}, {hyper.maximize}, scalars, grad, master, state.exp_avg);
+      return sgd_ema_update({}, {hyper.maximize}, scalars, grad, master, state[exp_avg]);
     case UpdateRule::lion:
-      return lion_update({}, {hyper.maximize}, scalars, grad, master, state.exp_avg);
+      return lion_update({}, {hyper.maximize}, scalars, grad, master, state[exp_avg]);
     case UpdateRule::lamb:
-      return lamb_update({}, {hyper.maximize}, scalars, trust_ratio, grad, master, state.exp_avg,
-                         state.exp_avg_sq);
+      return lamb_update({}, {hyper.maximize}, scalars, trust_ratio, grad, master, state[exp_avg],
+                         state[exp_avg_sq]);
   }
 }
 

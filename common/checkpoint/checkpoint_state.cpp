@@ -128,21 +128,22 @@ void CheckpointState::require_same_state() const {
   bool any = false;
   for (const TensorSlot& slot : whole_.tensors()) any = any || slot.numel > 0;
   if (!any) return;
-  const std::vector<BufferId> kept = kept_buffers(setup_.hyper);
-  for (const BufferId id : {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
-                            BufferId::max_exp_avg_sq, BufferId::momentum_buffer}) {
-    const bool wanted = id == BufferId::master || std::ranges::find(kept, id) != kept.end();
+  const auto require = [&](BufferId id, bool wanted) {
     const std::string state(name(id));
     ZP_CHECK(wanted == has(id), ErrorCode::config,
              reader_.label() + (wanted ? " has no " : " has ") + state +
                  (wanted ? "" : ", which this rule does not keep"),
              "the update would differ from the original run",
              "continue with the update rule of the run that wrote it");
-    if (id == BufferId::master) continue;
-    const bool scaled = wanted && has_scales(setup_.state_formats.of(id));
-    ZP_CHECK(scaled == has(scales_of(id)), ErrorCode::config,
-             reader_.label() + (scaled ? " has no scales of " : " has scales of ") + state +
-                 (scaled ? "" : ", which has none in this run"),
+  };
+  require(BufferId::master, true);
+  for (const StateSlot slot : all_state_slots) {
+    const bool wanted = keeps(setup_.hyper, slot);
+    require(buffer_of(slot), wanted);
+    const bool scaled = wanted && has_scales(setup_.state_formats.of(slot));
+    ZP_CHECK(scaled == has(scales_of(slot)), ErrorCode::config,
+             reader_.label() + (scaled ? " has no scales of " : " has scales of ") +
+                 std::string(name(slot)) + (scaled ? "" : ", which has none in this run"),
              "codes cannot be decoded without them",
              "continue with the formats of the run that wrote it");
   }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/base/error.hpp"
+#include "common/contracts/state_slot.hpp"
 
 namespace zeroproof {
 
@@ -27,28 +28,27 @@ struct RuleTraits {
   UpdateRule rule;
   std::string_view name;  ///< as in configuration files and reports
   DecayKind decay;
-  /// Keeps a moving average of the gradient.
-  bool exp_avg;
-  /// Keeps one of its square as well; takes bias_correction.
-  bool exp_avg_sq;
-  /// Takes momentum, dampening and nesterov; if momentum is not 0, keeps a buffer that starts as the gradient itself in
-  /// the first step (is_first).
-  bool momentum_buffer;
-  /// Takes amsgrad, and with it keeps max_exp_avg_sq.
-  bool amsgrad;
+  /// The buffers that it keeps, max_exp_avg_sq and momentum_buffer only where an option asks for them. With
+  /// exp_avg_sq it takes bias_correction.
+  PerSlot<bool> keeps;
   /// Scales the update of every tensor by its trust ratio: a step adds up two norms per tensor over all ranks
   /// before the first element moves.
   bool trust_ratio;
+
+  /// Takes the option of that name.
+  constexpr bool amsgrad() const { return keeps[StateSlot::max_exp_avg_sq]; }
+  /// Takes momentum, dampening and nesterov.
+  constexpr bool momentum() const { return keeps[StateSlot::momentum_buffer]; }
 };
 
 /// In the order of the enumerators.
 inline constexpr std::array<RuleTraits, 6> update_rules = {{
-    {UpdateRule::adamw, "adamw", DecayKind::decoupled, true, true, false, true, false},
-    {UpdateRule::adam, "adam", DecayKind::coupled, true, true, false, true, false},
-    {UpdateRule::sgd, "sgd", DecayKind::coupled, false, false, true, false, false},
-    {UpdateRule::sgd_ema, "sgd_ema", DecayKind::coupled, true, false, false, false, false},
-    {UpdateRule::lion, "lion", DecayKind::decoupled, true, false, false, false, false},
-    {UpdateRule::lamb, "lamb", DecayKind::decoupled, true, true, false, false, true},
+    {UpdateRule::adamw, "adamw", DecayKind::decoupled, {true, true, true, false}, false},
+    {UpdateRule::adam, "adam", DecayKind::coupled, {true, true, true, false}, false},
+    {UpdateRule::sgd, "sgd", DecayKind::coupled, {false, false, false, true}, false},
+    {UpdateRule::sgd_ema, "sgd_ema", DecayKind::coupled, {true, false, false, false}, false},
+    {UpdateRule::lion, "lion", DecayKind::decoupled, {true, false, false, false}, false},
+    {UpdateRule::lamb, "lamb", DecayKind::decoupled, {true, true, false, false}, true},
 }};
 
 /// Errors: invalid_argument if there is no such rule.

@@ -82,12 +82,8 @@ struct OptimizerSetup : StepSettings {
 /// Persistent state, undistributed, in flat order. Padding is ignored. State that the rule does not
 /// have is ignored too and may be empty; state that it has must be there.
 struct FullState {
-  Span<const float> master;  ///< [padded_numel]
-  /// [padded_numel], of rules that have it (contracts/update_rule.hpp)
-  Span<const float> exp_avg;
-  Span<const float> exp_avg_sq;            ///< [padded_numel], the same
-  Span<const float> max_exp_avg_sq;        ///< [padded_numel], with amsgrad
-  Span<const float> momentum_buffer;       ///< [padded_numel], sgd with momentum
+  Span<const float> master;                ///< [padded_numel]
+  PerSlot<Span<const float>> slots;        ///< [padded_numel] each
   Span<const std::uint64_t> tensor_steps;  ///< [num_tensors], under missing_grad = skip
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
@@ -95,13 +91,10 @@ struct FullState {
   Span<const float> param_scale = {};
   /// [num_blocks * history], under the recipe delayed
   Span<const std::uint32_t> amax_history = {};
-  /// The stored form of a buffer whose format has scales (R25): with scale_inv of every block of
+  /// The stored form of a slot whose format has scales (R25): with scale_inv of every block of
   /// the undistributed numbering, also on TP ranks, [padded_numel / state_block_numel], the
-  /// buffer's values are codes, widened. Empty: they are values, which are encoded.
-  Span<const float> exp_avg_scale = {};
-  Span<const float> exp_avg_sq_scale = {};       ///< as exp_avg_scale
-  Span<const float> max_exp_avg_sq_scale = {};   ///< as exp_avg_scale
-  Span<const float> momentum_buffer_scale = {};  ///< as exp_avg_scale
+  /// slot's values are codes, widened. Empty: they are values, which are encoded.
+  PerSlot<Span<const float>> slot_scales = {};
 };
 
 /// One buffer as an observer receives it. Sharded buffers have the global ranges of their elements,

@@ -6,7 +6,7 @@
 #include "common/base/dtype.hpp"
 #include "common/base/error.hpp"
 #include "common/layout/flat_layout.hpp"
-#include "common/step/phase.hpp"
+#include "common/step/state_buffers.hpp"
 
 namespace zeroproof {
 
@@ -54,9 +54,9 @@ struct StateFormats {
   StateFormat exp_avg_sq = StateFormat::fp32;  ///< of exp_avg_sq and max_exp_avg_sq
   MasterFormat master = MasterFormat::fp32;    ///< bf16: bf16 parameters only
 
-  /// Format of a buffer of kept_buffers(hyper).
-  constexpr StateFormat of(BufferId id) const {
-    return id == BufferId::exp_avg_sq || id == BufferId::max_exp_avg_sq ? exp_avg_sq : exp_avg;
+  constexpr StateFormat of(StateSlot slot) const {
+    const bool second = slot == StateSlot::exp_avg_sq || slot == StateSlot::max_exp_avg_sq;
+    return second ? exp_avg_sq : exp_avg;
   }
 
   /// True if everything is fp32.
@@ -64,28 +64,5 @@ struct StateFormats {
 
   bool operator==(const StateFormats&) const = default;
 };
-
-/// The buffer of the scales of a buffer of state. Errors: internal, if it has none.
-constexpr BufferId scales_of(BufferId id) {
-  switch (id) {
-    case BufferId::exp_avg:
-      return BufferId::exp_avg_scale;
-    case BufferId::exp_avg_sq:
-      return BufferId::exp_avg_sq_scale;
-    case BufferId::max_exp_avg_sq:
-      return BufferId::max_exp_avg_sq_scale;
-    case BufferId::momentum_buffer:
-      return BufferId::momentum_buffer_scale;
-    default:
-      fail(ErrorCode::internal, "scales are requested of a buffer that is not state of a rule",
-           "only state has scales", "report this as a defect");
-  }
-}
-
-/// True for the scales of a buffer of state.
-constexpr bool is_state_scale(BufferId id) {
-  return id == BufferId::exp_avg_scale || id == BufferId::exp_avg_sq_scale ||
-         id == BufferId::max_exp_avg_sq_scale || id == BufferId::momentum_buffer_scale;
-}
 
 }  // namespace zeroproof

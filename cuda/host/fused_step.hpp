@@ -75,13 +75,16 @@ struct FusedOptions {
 /// The options of a run. `draw` and `trust_ratio` belong to the call and keep their defaults.
 FusedOptions fused_options(const OptimizerHyper& hyper);
 
-/// State of one piece. Buffers not used by the rule are empty (contracts/adam.hpp, sgd.hpp).
+/// State of one piece. Slots not used by the rule are empty (contracts/adam.hpp, sgd.hpp).
 struct FusedState {
   Span<float> master;
-  Span<float> exp_avg = {};          ///< of rules that use it
-  Span<float> exp_avg_sq = {};       ///< of rules that use it
-  Span<float> max_exp_avg_sq = {};   ///< with amsgrad
-  Span<float> momentum_buffer = {};  ///< sgd with momentum
+  PerSlot<Span<float>> slots = {};
+
+  /// Elements [begin, begin + numel) of every buffer that is present.
+  FusedState part(std::int64_t begin, std::int64_t numel) const {
+    const auto of = [&](Span<float> all) { return all.empty() ? all : all.subspan(begin, numel); };
+    return {of(master), per_slot([&](StateSlot slot) { return of(slots[slot]); })};
+  }
 };
 
 /// lamb_norms (contracts/lamb.hpp) over grad_sum, which is unscaled and clipped in registers.

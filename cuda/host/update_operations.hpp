@@ -30,26 +30,28 @@ inline void update_by_rule(const UpdateOperations& implementations, const Exec& 
                            const OptimizerHyper& hyper, const StepScalars& scalars,
                            Span<const float> grad, const host::FusedState& state,
                            float trust_ratio = 1.0F) {
+  using enum StateSlot;
+  const PerSlot<Span<float>>& slots = state.slots;
   const AdamOptions adam{hyper.amsgrad, hyper.maximize};
   switch (hyper.rule) {
     case UpdateRule::adamw:
-      return implementations.adamw_update(exec, adam, scalars, grad, state.master, state.exp_avg,
-                                          state.exp_avg_sq, state.max_exp_avg_sq);
+      return implementations.adamw_update(exec, adam, scalars, grad, state.master, slots[exp_avg],
+                                          slots[exp_avg_sq], slots[max_exp_avg_sq]);
     case UpdateRule::adam:
-      return implementations.adam_update(exec, adam, scalars, grad, state.master, state.exp_avg,
-                                         state.exp_avg_sq, state.max_exp_avg_sq);
+      return implementations.adam_update(exec, adam, scalars, grad, state.master, slots[exp_avg],
+                                         slots[exp_avg_sq], slots[max_exp_avg_sq]);
     case UpdateRule::sgd:
       return implementations.sgd_update(exec, {hyper.momentum != 0, hyper.nesterov, hyper.maximize},
-                                        scalars, grad, state.master, state.momentum_buffer);
+                                        scalars, grad, state.master, slots[momentum_buffer]);
     case UpdateRule::sgd_ema:
       return implementations.sgd_ema_update(exec, {hyper.maximize}, scalars, grad, state.master,
-                                            state.exp_avg);
+                                            slots[exp_avg]);
     case UpdateRule::lion:
       return implementations.lion_update(exec, {hyper.maximize}, scalars, grad, state.master,
-                                         state.exp_avg);
+                                         slots[exp_avg]);
     case UpdateRule::lamb:
       return implementations.lamb_update(exec, {hyper.maximize}, scalars, trust_ratio, grad,
-                                         state.master, state.exp_avg, state.exp_avg_sq);
+                                         state.master, slots[exp_avg], slots[exp_avg_sq]);
   }
 }
 

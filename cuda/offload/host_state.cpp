@@ -33,9 +33,9 @@ std::vector<OffloadedBuffer> offloaded_buffers(const OptimizerSetup& setup) {
   const StateFormats& formats = setup.state_formats;
   const bool half = formats.master == MasterFormat::bf16;
   std::vector<OffloadedBuffer> buffers = {{BufferId::master, half ? DType::bf16 : DType::fp32}};
-  for (const BufferId id : kept_buffers(setup.hyper)) {
-    buffers.push_back({id, dtype_of(formats.of(id))});
-    if (has_scales(formats.of(id))) buffers.push_back({scales_of(id), DType::fp32});
+  for (const StateSlot slot : kept_slots(setup.hyper)) {
+    buffers.push_back({buffer_of(slot), dtype_of(formats.of(slot))});
+    if (has_scales(formats.of(slot))) buffers.push_back({scales_of(slot), DType::fp32});
   }
   std::ranges::stable_sort(buffers, std::ranges::greater{},
                            [](const OffloadedBuffer& one) { return num_bytes(one.dtype); });
@@ -59,8 +59,8 @@ host::FusedState ChunkState::fused() const {
     if (view.dtype != DType::fp32) return Span<float>();
     return Span<float>(static_cast<float*>(view.data), static_cast<std::size_t>(view.numel));
   };
-  return {values(BufferId::master), values(BufferId::exp_avg), values(BufferId::exp_avg_sq),
-          values(BufferId::max_exp_avg_sq), values(BufferId::momentum_buffer)};
+  return {values(BufferId::master),
+          per_slot([&](StateSlot slot) { return values(buffer_of(slot)); })};
 }
 
 std::unique_ptr<OffloadedState> offload_to_host(const OptimizerSetup& setup,

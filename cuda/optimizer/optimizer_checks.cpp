@@ -72,12 +72,11 @@ const OptimizerSetup& validate(const OptimizerSetup& setup) {
 void require_state(const OptimizerSetup& setup, const FullState& state) {
   const auto numel = static_cast<std::size_t>(setup.layout->padded_numel());
   require_numel("master", state.master.size(), numel);
-  for (const StateBuffer& buffer : state_buffers) {
-    if (!keeps(setup.hyper, buffer.id)) continue;
-    require_numel(name(buffer.id), (state.*buffer.full).size(), numel);
-    const std::size_t scales = (state.*buffer.scale).size();
-    if (scales > 0 && has_scales(setup.state_formats.of(buffer.id)))
-      require_scales(name(scales_of(buffer.id)), scales, setup);
+  for (const StateSlot slot : kept_slots(setup.hyper)) {
+    require_numel(name(slot), state.slots[slot].size(), numel);
+    const std::size_t scales = state.slot_scales[slot].size();
+    if (scales > 0 && has_scales(setup.state_formats.of(slot)))
+      require_scales(name(scales_of(slot)), scales, setup);
   }
   require_counters(setup, state);
 }

@@ -85,10 +85,9 @@ MemoryUse RankMemory::use() const {
 std::string RankMemory::damaged_guard() const {
   if (!grad->guards_intact()) return "grad";
   if (!master->guards_intact()) return "master";
-  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-    const BufferId id = state_buffers[i].id;
-    if (!state[i].guards_intact()) return std::string(name(id));
-    if (!state.scales(i).guards_intact()) return std::string(name(scales_of(id)));
+  for (const StateSlot slot : all_state_slots) {
+    if (!state[slot].guards_intact()) return std::string(name(slot));
+    if (!state.scales(slot).guards_intact()) return std::string(name(scales_of(slot)));
   }
   return {};
 }

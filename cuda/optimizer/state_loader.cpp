@@ -12,11 +12,8 @@ void StateLoader::load(const FullState& state) {
   require_state(layout_.setup, state);
   const auto whole = [&](BufferId id) {
     if (id == BufferId::master) return state.master;
-    if (!is_state_scale(id)) return state.*state_buffers[index_of(id)].full;
-    for (const StateBuffer& buffer : state_buffers) {
-      if (scales_of(buffer.id) == id) return state.*buffer.scale;
-    }
-    return Span<const float>();
+    if (const std::optional<StateSlot> slot = slot_of(id)) return state.slots[*slot];
+    return state.slot_scales[slot_of_scales(id).value()];
   };
   Exec exec = layout_.setup.exec;
   if (memory_.space().kind == Space::device)
@@ -72,11 +69,11 @@ void StateLoader::load_stored(const FullState& counters, const Values& values) {
   const MemorySpace& space = memory_.space();
   const RuleState& rule = memory_.state;
   StateBlocks::Chosen of_codes{};
-  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-    const BufferId scales = scales_of(state_buffers[i].id);
-    of_codes[i] = rule.kept(i) && has_scales(rule.format(i)) && values.has(scales);
-    if (!of_codes[i]) continue;
-    Span<float> rest = rule.scales(i).as<float>();
+  for (const StateSlot slot : all_state_slots) {
+    const BufferId scales = scales_of(slot);
+    of_codes[slot] = rule.kept(slot) && has_scales(rule.format(slot)) && values.has(scales);
+    if (!of_codes[slot]) continue;
+    Span<float> rest = rule.scales(slot).as<float>();
     for (const FlatRange& blocks : rule.blocks().ranges()) {
       const auto count = static_cast<std::size_t>(blocks.numel());
       values.read(space, scales, blocks.begin, rest.first(count));
@@ -86,16 +83,15 @@ void StateLoader::load_stored(const FullState& counters, const Values& values) {
   const auto read_into = [&](const MemorySpace& to) {
     return [&, at = &to](const Exec&, const Piece& piece, const host::FusedState& state) {
       values.read(*at, BufferId::master, piece.global_begin, state.master);
-      const std::array<Span<float>, state_buffers.size()> kept = {
-          state.exp_avg, state.exp_avg_sq, state.max_exp_avg_sq, state.momentum_buffer};
-      for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-        if (rule.kept(i)) values.read(*at, state_buffers[i].id, piece.global_begin, kept[i]);
+      for (const StateSlot slot : all_state_slots) {
+        if (rule.kept(slot))
+          values.read(*at, buffer_of(slot), piece.global_begin, state.slots[slot]);
       }
     };
   };
   if (layout_.split) {
-    const auto read_scales = [&](std::size_t i, std::int64_t block, Span<float> scales) {
-      values.read(host_space(), scales_of(state_buffers[i].id), block, scales);
+    const auto read_scales = [&](StateSlot slot, std::int64_t block, Span<float> scales) {
+      values.read(host_space(), scales_of(slot), block, scales);
     };
     offload_step_->fill_offloaded(counters, of_codes, read_into(host_space()), read_scales);
   }
@@ -110,9 +106,9 @@ void StateLoader::load_resident(const Exec& exec, const Values& values) {
     Piece here = piece;
     if (layout_.split) here.local_begin = layout_.split->place(piece.local_begin);
     values.read(space, BufferId::master, piece.global_begin, part(memory_.master, here));
-    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (rule.kept(i))
-        values.read(space, state_buffers[i].id, piece.global_begin, rule.part(i, here));
+    for (const StateSlot slot : all_state_slots) {
+      if (rule.kept(slot))
+        values.read(space, buffer_of(slot), piece.global_begin, rule.part(slot, here));
     }
   });
 }

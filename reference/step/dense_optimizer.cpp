@@ -61,12 +61,12 @@ DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initi
   const bool by_tokens = setup.loss_reduction == LossReduction::tokens;
   scalars(by_tokens ? 1 : setup.micro_batches);
 
-  const auto load = [&](BufferId id, std::vector<float>& values) {
+  const auto load = [&](Span<const float> loaded, std::vector<float>& values) {
     for (const Piece& piece : pieces_)
-      std::ranges::copy(at(loaded(initial, id), piece), at(values, piece).begin());
+      std::ranges::copy(at(loaded, piece), at(values, piece).begin());
   };
-  load(BufferId::master, master_);
-  for (auto& [id, values] : state_) load(id, values);
+  load(initial.master, master_);
+  for (auto& [slot, values] : state_) load(initial.slots[slot], values);
   stored_.load(initial, pieces_, state_, no_other_ranks);
   if (setup.state_formats.master == MasterFormat::bf16)
     bf16_master_.emplace(DType::bf16, setup.layout->padded_numel());
@@ -243,9 +243,10 @@ void DenseOptimizer::round_parameters() {
 }
 
 std::vector<float> DenseOptimizer::values(BufferId id) const {
-  std::vector<float> values = id == BufferId::master ? master_ : state_.at(id);
+  std::vector<float> values = id == BufferId::master ? master_ : state(id);
   if (id == BufferId::master && bf16_master_) bf16_master_->widen_into(values, pieces_);
-  if (stored_.has(id)) stored_[id].read(pieces_, values);
+  const std::optional<StateSlot> slot = slot_of(id);
+  if (slot && stored_.has(*slot)) stored_[*slot].read(pieces_, values);
   return values;
 }
 
@@ -293,9 +294,12 @@ TensorView DenseOptimizer::buffer(BufferId id) const {
                       static_cast<std::int64_t>(sizeof(value)) / num_bytes(dtype)};
   };
   const bool by_limbs = setup_.hyper.norm != NormForm::inf;
-  if (stored_.has(id)) return stored_[id].codes();
-  if (stored_.has_scales(id)) return stored_.scales(id).view;
-  if (state_.contains(id)) return array_view(state_.at(id));
+  if (const std::optional<StateSlot> slot = slot_of(id)) {
+    if (stored_.has(*slot)) return stored_[*slot].codes();
+    return state_.contains(*slot) ? array_view(state_.at(*slot)) : TensorView{};
+  }
+  if (const std::optional<StateSlot> slot = slot_of_scales(id))
+    return stored_.has_scales(*slot) ? stored_.scales(*slot).view : TensorView{};
   switch (id) {
     case BufferId::step_scalars:
       return words_view(last_.scalars, DType::u32);

@@ -158,22 +158,20 @@ TensorView StoredBuffer::codes() const {
       codes_);
 }
 
-ExposedBuffer StoredBuffer::scales(BufferId id) const {
-  return {id, array_view(scale_inv_), blocks_};
+ExposedBuffer StoredBuffer::scales(StateSlot slot) const {
+  return {scales_of(slot), array_view(scale_inv_), blocks_};
 }
 
 StoredState::StoredState(const StateFormats& formats, const OptimizerHyper& hyper,
                          std::int64_t numel, const std::vector<FlatRange>& blocks) {
-  for (const BufferId id : kept_buffers(hyper)) {
-    const StateFormat format = formats.of(id);
-    if (format == StateFormat::fp32) continue;
-    buffers_.emplace(id, StoredBuffer(format, numel, blocks));
-    if (zeroproof::has_scales(format)) buffer_of_[scales_of(id)] = id;
+  for (const StateSlot slot : kept_slots(hyper)) {
+    const StateFormat format = formats.of(slot);
+    if (format != StateFormat::fp32) buffers_.emplace(slot, StoredBuffer(format, numel, blocks));
   }
 }
 
 void StoredState::read(const std::vector<Piece>& pieces, RuleState& state) const {
-  for (const auto& [id, buffer] : buffers_) buffer.read(pieces, state.at(id));
+  for (const auto& [slot, buffer] : buffers_) buffer.read(pieces, state.at(slot));
 }
 
 void StoredState::store(const std::vector<Piece>& pieces, RuleState& state,
@@ -181,13 +179,13 @@ void StoredState::store(const std::vector<Piece>& pieces, RuleState& state,
   for (const auto& entry : buffers_) store_one(entry.first, pieces, state.at(entry.first), join);
 }
 
-void StoredState::store_one(BufferId id, const std::vector<Piece>& pieces,
+void StoredState::store_one(StateSlot slot, const std::vector<Piece>& pieces,
                             std::vector<float>& values,
                             const std::function<void(BlockAmax&)>& join) {
-  StoredBuffer& buffer = buffers_.at(id);
+  StoredBuffer& buffer = buffers_.at(slot);
   BlockAmax amax;
   buffer.collect(pieces, values, amax);
-  if (buffer_of_.contains(scales_of(id))) join(amax);
+  if (buffer.has_scales()) join(amax);
   buffer.store(pieces, values, amax);
   // Reads of values that were not stored become visible as NaN.
   std::ranges::fill(values, std::numeric_limits<float>::quiet_NaN());
@@ -195,30 +193,15 @@ void StoredState::store_one(BufferId id, const std::vector<Piece>& pieces,
 
 void StoredState::load(const FullState& loaded, const std::vector<Piece>& pieces, RuleState& state,
                        const std::function<void(BlockAmax&)>& join) {
-  for (auto& [id, buffer] : buffers_) {
-    std::vector<float>& values = state.at(id);
-    const Span<const float> scale_inv = loaded_scales(loaded, id);
+  for (auto& [slot, buffer] : buffers_) {
+    std::vector<float>& values = state.at(slot);
+    const Span<const float> scale_inv = loaded.slot_scales[slot];
     if (scale_inv.empty()) {
-      store_one(id, pieces, values, join);
+      store_one(slot, pieces, values, join);
       continue;
     }
     buffer.take(pieces, values, scale_inv);
     std::ranges::fill(values, std::numeric_limits<float>::quiet_NaN());
-  }
-}
-
-Span<const float> loaded_scales(const FullState& state, BufferId id) {
-  switch (id) {
-    case BufferId::exp_avg:
-      return state.exp_avg_scale;
-    case BufferId::exp_avg_sq:
-      return state.exp_avg_sq_scale;
-    case BufferId::max_exp_avg_sq:
-      return state.max_exp_avg_sq_scale;
-    case BufferId::momentum_buffer:
-      return state.momentum_buffer_scale;
-    default:
-      return {};
   }
 }
 

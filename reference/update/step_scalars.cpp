@@ -73,7 +73,7 @@ void check_hyper(const OptimizerHyper& hyper) {
 
 /// Rejects options that have no effect together.
 void check_options(const OptimizerHyper& hyper) {
-  const bool is_sgd = traits_of(hyper.rule).momentum_buffer;
+  const bool is_sgd = traits_of(hyper.rule).momentum();
   check_range(is_sgd || hyper.momentum == 0,
               "momentum is " + text(hyper.momentum) + " and the rule is not sgd",
               "only sgd has a momentum buffer", "use the rule sgd, or momentum 0");
@@ -83,7 +83,7 @@ void check_options(const OptimizerHyper& hyper) {
   check_range(!hyper.nesterov || (is_sgd && hyper.momentum > 0 && hyper.dampening == 0),
               "nesterov is on without the rule sgd, momentum above 0 and dampening 0",
               "it is defined for undampened momentum only", "set these, or disable nesterov");
-  check_range(!hyper.amsgrad || traits_of(hyper.rule).amsgrad,
+  check_range(!hyper.amsgrad || traits_of(hyper.rule).amsgrad(),
               "amsgrad is on and the rule is neither adamw nor adam",
               "the other rules keep no largest second moment",
               "use adamw or adam, or disable amsgrad");

@@ -15,7 +15,7 @@ using namespace zeroproof;
 
 namespace {
 
-using Ids = std::vector<BufferId>;
+using Slots = std::vector<StateSlot>;
 
 OptimizerHyper hyper_of(UpdateRule rule, bool amsgrad, double momentum) {
   OptimizerHyper hyper;
@@ -44,17 +44,17 @@ TEST_CASE(
 }
 
 TEST_CASE("update rules: the state each of them keeps, in the order of R6") {
-  const Ids one = {BufferId::exp_avg}, two = {BufferId::exp_avg, BufferId::exp_avg_sq};
-  const Ids three = {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq};
+  const Slots one = {StateSlot::exp_avg}, two = {StateSlot::exp_avg, StateSlot::exp_avg_sq};
+  const Slots three = {StateSlot::exp_avg, StateSlot::exp_avg_sq, StateSlot::max_exp_avg_sq};
   for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam}) {
-    CHECK(kept_buffers(hyper_of(rule, false, 0)) == two);
-    CHECK(kept_buffers(hyper_of(rule, true, 0)) == three);
+    CHECK(kept_slots(hyper_of(rule, false, 0)) == two);
+    CHECK(kept_slots(hyper_of(rule, true, 0)) == three);
   }
-  CHECK(kept_buffers(hyper_of(UpdateRule::sgd, false, 0)).empty());
-  CHECK(kept_buffers(hyper_of(UpdateRule::sgd, false, 0x1p-1000)) ==
-        Ids{BufferId::momentum_buffer});
-  CHECK(kept_buffers(hyper_of(UpdateRule::sgd_ema, false, 0)) == one);
-  CHECK(kept_buffers(hyper_of(UpdateRule::lion, false, 0)) == one);
+  CHECK(kept_slots(hyper_of(UpdateRule::sgd, false, 0)).empty());
+  CHECK(kept_slots(hyper_of(UpdateRule::sgd, false, 0x1p-1000)) ==
+        Slots{StateSlot::momentum_buffer});
+  CHECK(kept_slots(hyper_of(UpdateRule::sgd_ema, false, 0)) == one);
+  CHECK(kept_slots(hyper_of(UpdateRule::lion, false, 0)) == one);
 }
 
 TEST_CASE("update rules: rules with the decay in the gradient") {

@@ -107,12 +107,12 @@ TEST_CASE("fused pass: state that does not match its rule is an error") {
                            const TensorView& view) {
     expect_error(ErrorCode::invalid_argument, [&] { run(options, state, view); });
   };
-  const host::FusedState adam{three, three, three};
+  const host::FusedState adam{three, {three, three}};
   CHECK_NOTHROW(run({}, adam, param));
-  refused({}, {four, three, three}, param);
+  refused({}, {four, {three, three}}, param);
   refused({}, {three, four, three}, param);
   refused({}, {three, three, four}, param);
-  refused({}, {three, three, three, three}, param);
+  refused({}, {three, {three, three, three}}, param);
   refused({}, {three, three, three, none, three}, param);
   refused({}, adam, {four.data(), DType::fp32, 4});
   refused({}, adam, {four.data(), DType::fp64, 3});
@@ -128,11 +128,11 @@ TEST_CASE("fused pass: state that does not match its rule is an error") {
   refused({.rule = UpdateRule::sgd_ema}, adam, param);
   refused({.rule = UpdateRule::lion}, {three}, param);
   refused({.rule = UpdateRule::lion}, adam, param);
-  refused({.rule = UpdateRule::lamb}, {three, three}, param);
-  refused({.rule = UpdateRule::lamb, .amsgrad = true}, {three, three, three, three}, param);
+  refused({.rule = UpdateRule::lamb}, {three, {three}}, param);
+  refused({.rule = UpdateRule::lamb, .amsgrad = true}, {three, {three, three, three}}, param);
   const host::GradStretch grad{three.data(), DType::fp32};
   for (const host::FusedState& state :
-       {host::FusedState{three, four, three}, host::FusedState{three, three, four}}) {
+       {host::FusedState{three, {four, three}}, host::FusedState{three, {three, four}}}) {
     TrustNorms norms;
     expect_error(ErrorCode::invalid_argument,
                  [&] { host::fused_lamb_norms(exec, {}, scalars, 1.0F, grad, state, norms); });

@@ -58,7 +58,7 @@ bool judge_fused(const FusedForm& form, int set, const Operands& o) {
 template <class T>
 bool run_fused(const FusedForm& form, const Exec& exec, int set, const Operands& o) {
   const int flags = set / 2;
-  const bool is_adam = traits_of(form.rule).amsgrad;
+  const bool is_adam = traits_of(form.rule).amsgrad();
   cuda::host::FusedOptions options;
   options.rule = form.rule;
   options.clip_value = fused_clip_value(set);
@@ -70,10 +70,11 @@ bool run_fused(const FusedForm& form, const Exec& exec, int set, const Operands&
   if (form.drawn) options.draw = form.draw(set);
   copy_state(o, form.states());
   cuda::host::FusedState state{o.output<float>(0)};
-  if (traits_of(form.rule).exp_avg) state.exp_avg = o.output<float>(1);
-  if (traits_of(form.rule).exp_avg_sq) state.exp_avg_sq = o.output<float>(2);
-  if (options.amsgrad) state.max_exp_avg_sq = o.output<float>(3);
-  if (options.momentum) state.momentum_buffer = o.output<float>(1);
+  using enum StateSlot;
+  if (traits_of(form.rule).keeps[exp_avg]) state.slots[exp_avg] = o.output<float>(1);
+  if (traits_of(form.rule).keeps[exp_avg_sq]) state.slots[exp_avg_sq] = o.output<float>(2);
+  if (options.amsgrad) state.slots[max_exp_avg_sq] = o.output<float>(3);
+  if (options.momentum) state.slots[momentum_buffer] = o.output<float>(1);
   cuda::host::fused_update(exec, options, to_step_scalars(form.scalars(set)), form.clip_coef(set),
                            o.input<float>(0), state,
                            TensorView{o.out[form.states()], dtype_of<T>, o.numel});

@@ -61,14 +61,14 @@ struct InitialState {
   explicit InitialState(const FlatLayout& layout, const LossScalerConfig& config = {},
                         std::int64_t applied_steps = 5)
       : master(shared_random_values(layout.padded_numel(), 71, 4)),
-        exp_avg(shared_random_values(layout.padded_numel(), 72, 8)),
-        exp_avg_sq(shared_random_values(layout.padded_numel(), 73, 8)),
-        max_exp_avg_sq(shared_random_values(layout.padded_numel(), 74, 8)),
-        momentum_buffer(shared_random_values(layout.padded_numel(), 75, 4)),
+        slots{shared_random_values(layout.padded_numel(), 72, 8),
+              shared_random_values(layout.padded_numel(), 73, 8),
+              shared_random_values(layout.padded_numel(), 74, 8),
+              shared_random_values(layout.padded_numel(), 75, 4)},
         applied_steps(applied_steps),
         scaler{config.log2_initial, 0, config.hysteresis} {
-    for (float& value : exp_avg_sq) value = std::abs(value);
-    for (float& value : max_exp_avg_sq) value = std::abs(value);
+    for (const StateSlot slot : {StateSlot::exp_avg_sq, StateSlot::max_exp_avg_sq})
+      for (float& value : slots[slot]) value = std::abs(value);
     for (std::uint64_t tensor = 0; tensor < layout.tensors().size(); ++tensor)
       tensor_steps.push_back(tensor % 4);
   }
@@ -76,26 +76,23 @@ struct InitialState {
   /// The TP rank's part of it.
   InitialState part_of(const RankModel& model) const {
     InitialState part = *this;
-    for (std::vector<float>* values : {&part.master, &part.exp_avg, &part.exp_avg_sq,
-                                       &part.max_exp_avg_sq, &part.momentum_buffer})
-      *values = model.part_of(*values);
+    part.master = model.part_of(part.master);
+    for (std::vector<float>& values : part.slots) values = model.part_of(values);
     return part;
   }
 
   FullState view() const {
     FullState state;
     state.master = master;
-    state.exp_avg = exp_avg;
-    state.exp_avg_sq = exp_avg_sq;
-    state.max_exp_avg_sq = max_exp_avg_sq;
-    state.momentum_buffer = momentum_buffer;
+    for (const StateSlot slot : all_state_slots) state.slots[slot] = slots[slot];
     state.tensor_steps = tensor_steps;
     state.applied_steps = applied_steps;
     state.scaler = scaler;
     return state;
   }
 
-  std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;
+  std::vector<float> master;
+  PerSlot<std::vector<float>> slots;
   std::vector<std::uint64_t> tensor_steps;
   std::int64_t applied_steps;
   LossScalerState scaler;

@@ -177,7 +177,7 @@ class KernelRows {
   StepScalars scalars_of(UpdateRule rule) const {
     OptimizerHyper hyper = data_.hyper;
     hyper.rule = rule;
-    if (traits_of(rule).momentum_buffer) hyper.momentum = 0.9;
+    if (traits_of(rule).momentum()) hyper.momentum = 0.9;
     return host::step_scalars(hyper, 10, log2_loss_scale, 3);
   }
 

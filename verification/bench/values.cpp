@@ -64,8 +64,7 @@ void State::fill(std::int64_t global_begin, std::int64_t begin, std::int64_t end
 FullState State::full() const {
   FullState state;
   state.master = master.span();
-  state.exp_avg = exp_avg.span();
-  state.exp_avg_sq = exp_avg_sq.span();
+  state.slots = {exp_avg.span(), exp_avg_sq.span()};
   state.applied_steps = steps_before;
   state.scaler.log2_scale = log2_loss_scale;
   return state;

@@ -39,7 +39,7 @@ struct State {
   State(std::int64_t begin, std::int64_t numel);
 
   cuda::host::FusedState fused() const {
-    return {master.span(), exp_avg.span(), exp_avg_sq.span(), {}, {}};
+    return {master.span(), {exp_avg.span(), exp_avg_sq.span()}};
   }
   /// The initial state of an optimizer; the values are read during the lifetime of this object.
   FullState full() const;

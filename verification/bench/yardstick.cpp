@@ -96,10 +96,7 @@ void Yardstick::step() {
   const float coef = host::clip_coef(host::grad_norm_finish(limbs), hyper.max_norm);
   host::fused_update(exec_, host::fused_options(hyper), scalars, coef, grad_sum,
                      {part(state_.master, 0, numel_),
-                      part(state_.exp_avg, 0, numel_),
-                      part(state_.exp_avg_sq, 0, numel_),
-                      {},
-                      {}},
+                      {part(state_.exp_avg, 0, numel_), part(state_.exp_avg_sq, 0, numel_)}},
                      {param_.data(), DType::bf16, numel_});
 }
 

@@ -188,10 +188,7 @@ FullState Experiment::initial_state() const {
         }
       });
   state.master = values.master;
-  state.exp_avg = values.exp_avg;
-  state.exp_avg_sq = values.exp_avg_sq;
-  state.max_exp_avg_sq = values.max_exp_avg_sq;
-  state.momentum_buffer = values.momentum_buffer;
+  for (const StateSlot slot : all_state_slots) state.slots[slot] = values.slots[slot];
   state.tensor_steps = tensor_steps_;
   state.applied_steps = static_cast<std::uint64_t>(initial_step());
   // One step without overflow before a growth, so that a counter lost while loading is detected.

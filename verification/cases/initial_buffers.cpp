@@ -15,11 +15,11 @@ void fill(InitialBuffers::Values& values, const FlatLayout& layout, const RunCon
   for (const Piece& piece : layout.pieces({{0, layout.padded_numel()}})) {
     for (std::int64_t i = piece.global_begin; i < piece.global_begin + piece.numel; ++i) {
       const auto index = static_cast<std::size_t>(i);
-      values.exp_avg[index] = seeded ? first.bell(index) * 1e-3F : 0.0F;
-      values.exp_avg_sq[index] = seeded ? second.uniform(index) * 1e-5F : 0.0F;
+      values.slots[StateSlot::exp_avg][index] = seeded ? first.bell(index) * 1e-3F : 0.0F;
+      values.slots[StateSlot::exp_avg_sq][index] = seeded ? second.uniform(index) * 1e-5F : 0.0F;
       // Above some of the later second moments and below others.
-      values.max_exp_avg_sq[index] = seeded ? third.uniform(index) * 1e-4F : 0.0F;
-      values.momentum_buffer[index] = seeded ? third.bell(index) * 1e-3F : 0.0F;
+      values.slots[StateSlot::max_exp_avg_sq][index] = seeded ? third.uniform(index) * 1e-4F : 0.0F;
+      values.slots[StateSlot::momentum_buffer][index] = seeded ? third.bell(index) * 1e-3F : 0.0F;
     }
   }
 }
@@ -33,8 +33,7 @@ const InitialBuffers::Values& InitialBuffers::get(
     const auto numel = static_cast<std::size_t>(layout.padded_numel());
     Values values;
     values.master.assign(numel, std::numeric_limits<float>::quiet_NaN());
-    values.exp_avg = values.exp_avg_sq = values.max_exp_avg_sq = values.momentum_buffer =
-        values.master;
+    for (std::vector<float>& slot : values.slots) slot = values.master;
     init(values.master);
     fill(values, layout, config);
     values_ = std::move(values);

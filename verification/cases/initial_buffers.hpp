@@ -14,8 +14,8 @@ namespace zeroproof::verification {
 class InitialBuffers {
  public:
   struct Values {
-    std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq,
-        momentum_buffer;  // [padded_numel]
+    std::vector<float> master;          // [padded_numel]
+    PerSlot<std::vector<float>> slots;  // [padded_numel]
   };
 
   /// init fills the parameters of master. The first caller creates the buffers, concurrent callers

@@ -23,10 +23,8 @@ constexpr bool may_write(Phase phase, BufferId storage) {
     case Phase::clip:
       return storage == B::clip_coef || storage == B::grad_sum || storage == B::grad;
     case Phase::update:
-      return storage == B::exp_avg || storage == B::exp_avg_sq || storage == B::max_exp_avg_sq ||
-             storage == B::momentum_buffer || is_state_scale(storage) || storage == B::master ||
-             storage == B::applied_steps || storage == B::tensor_steps ||
-             storage == B::trust_ratio || storage == B::param_shard;
+      return is_state(storage) || is_state_scale(storage) || storage == B::applied_steps ||
+             storage == B::tensor_steps || storage == B::trust_ratio || storage == B::param_shard;
     case Phase::cast:
       return storage == B::param_shard || storage == B::amax || storage == B::amax_history ||
              storage == B::param_scale || storage == B::param_scale_inv ||

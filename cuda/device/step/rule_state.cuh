@@ -18,10 +18,12 @@ struct RuleBuffers {
 };
 
 inline RuleBuffers rule_buffers(const StepMemory& memory, RuleForm form) {
+  using enum StateSlot;
   const bool momentum = form == RuleForm::sgd_momentum || form == RuleForm::sgd_nesterov;
   const int count = num_state_buffers(form);
-  return {memory.master, count < 1 ? nullptr : (momentum ? memory.momentum_buffer : memory.exp_avg),
-          count < 2 ? nullptr : memory.exp_avg_sq, count < 3 ? nullptr : memory.max_exp_avg_sq};
+  return {memory.master, count < 1 ? nullptr : memory.slots[momentum ? momentum_buffer : exp_avg],
+          count < 2 ? nullptr : memory.slots[exp_avg_sq],
+          count < 3 ? nullptr : memory.slots[max_exp_avg_sq]};
 }
 
 inline PackPhase with_buffers(PackPhase phase, const RuleBuffers& buffers) {

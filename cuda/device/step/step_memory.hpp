@@ -123,11 +123,8 @@ struct StepMemory {
 
   float* grad = nullptr;  // [shard_numel], as all below: G, then g1, then g (phases), G (fused)
   float* master = nullptr;
-  float* exp_avg = nullptr;  // null if the rule has none, as the three below
-  float* exp_avg_sq = nullptr;
-  float* max_exp_avg_sq = nullptr;
-  float* momentum_buffer = nullptr;
-  void* param = nullptr;  // in the parameter dtype
+  PerSlot<float*> slots = {};  // null if the rule has none; device code uses values[]
+  void* param = nullptr;       // in the parameter dtype
 
   std::int64_t num_sets = 0;
   std::int64_t num_groups = 1;

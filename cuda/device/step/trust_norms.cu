@@ -10,12 +10,16 @@ static_assert(num_trust_words == 2 * num_norm_words);
 
 namespace {
 
+constexpr int exp_avg = static_cast<int>(StateSlot::exp_avg);
+constexpr int exp_avg_sq = static_cast<int>(StateSlot::exp_avg_sq);
+
 template <class Gradient>
 struct TrustNormsPass : TrustPass<Gradient> {
   ZP_DEVICE void one(int i) {
     const StepMemory& memory = this->memory;
     const std::int64_t at = this->begin + i;
-    this->add(memory.grad[at], memory.master[at], memory.exp_avg[at], memory.exp_avg_sq[at]);
+    this->add(memory.grad[at], memory.master[at], memory.slots.values[exp_avg][at],
+              memory.slots.values[exp_avg_sq][at]);
   }
 
   ZP_DEVICE void pack(int i) {
@@ -23,8 +27,8 @@ struct TrustNormsPass : TrustPass<Gradient> {
     const std::int64_t at = this->begin + i;
     const Pack<float> g = load_pack(memory.grad + at);
     const Pack<float> w = load_pack(memory.master + at);
-    const Pack<float> m = load_pack(memory.exp_avg + at);
-    const Pack<float> v = load_pack(memory.exp_avg_sq + at);
+    const Pack<float> m = load_pack(memory.slots.values[exp_avg] + at);
+    const Pack<float> v = load_pack(memory.slots.values[exp_avg_sq] + at);
     ZP_UNROLL
     for (int k = 0; k < step_pack_numel; ++k) this->add(g.v[k], w.v[k], m.v[k], v.v[k]);
   }
@@ -36,8 +40,8 @@ void run_norms(const StepMemory& memory, const Gradient& gradient) {
            PackPhase()
                .with(memory.grad)
                .with(memory.master)
-               .with(memory.exp_avg)
-               .with(memory.exp_avg_sq));
+               .with(memory.slots.values[exp_avg])
+               .with(memory.slots.values[exp_avg_sq]));
 }
 
 ZP_KERNEL ratios_kernel(StepMemory memory) {

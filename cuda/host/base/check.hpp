@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "common/base/error.hpp"
 
@@ -18,12 +19,13 @@ inline void require_same_numel(const char* op, const char* a, std::size_t numel_
 
 /// Throws invalid_argument unless a buffer that exists only with an option has as many elements as
 /// grad when the option is on, and none otherwise.
-inline void require_optional_numel(const char* op, std::size_t grad_numel, const char* buffer,
+inline void require_optional_numel(const char* op, std::size_t grad_numel, std::string_view buffer,
                                    std::size_t numel, bool wanted, const char* option) {
   const std::size_t expected = wanted ? grad_numel : 0;
   ZP_CHECK(numel == expected, ErrorCode::invalid_argument,
-           std::string(op) + ": " + buffer + " has " + std::to_string(numel) + " elements but " +
-               option + (wanted ? " is on and grad has " : " is off and it should have ") +
+           std::string(op) + ": " + std::string(buffer) + " has " + std::to_string(numel) +
+               " elements but " + option +
+               (wanted ? " is on and grad has " : " is off and it should have ") +
                std::to_string(expected),
            "the option decides whether this state exists",
            std::string("pass a view of the same range with ") + option + ", an empty one without");

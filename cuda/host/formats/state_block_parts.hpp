@@ -28,8 +28,8 @@ inline StateBlockParts state_block_parts(const Piece& run, std::int64_t begin, b
 
 /// Whether a buffer kept by the rule has scales.
 inline bool any_state_scales(const OptimizerHyper& hyper, const StateFormats& formats) {
-  return std::ranges::any_of(kept_buffers(hyper),
-                             [&](BufferId id) { return has_scales(formats.of(id)); });
+  return std::ranges::any_of(kept_slots(hyper),
+                             [&](StateSlot slot) { return has_scales(formats.of(slot)); });
 }
 
 }  // namespace zeroproof::cuda::host

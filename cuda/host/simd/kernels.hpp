@@ -34,10 +34,7 @@ struct UpdateForm {
 struct UpdateBuffers {
   const float* grad = nullptr;
   float* master = nullptr;
-  float* exp_avg = nullptr;
-  float* exp_avg_sq = nullptr;
-  float* max_exp_avg_sq = nullptr;
-  float* momentum_buffer = nullptr;
+  PerSlot<float*> slots = {};
 };
 
 /// none: parameters are cast later, where their scales are known.

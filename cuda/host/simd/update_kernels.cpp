@@ -8,6 +8,11 @@
 namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 namespace {
 
+/// Not PerSlot's functions: compiled for this instruction set, they could be linked into other code.
+inline float* buffer_of(const UpdateBuffers& at, StateSlot slot) {
+  return at.slots.values[static_cast<int>(slot)];
+}
+
 /// unscale, clip, clip by value, maximize.
 inline float apply_chain(const GradientChain& chain, float grad) {
   const float g1 = grad * chain.unscale;
@@ -55,8 +60,9 @@ void adam_loop(const UpdateForm& form, const GradientChain& shared_chain,
       shared_chain;  // copies, which cannot alias a store through a float pointer
   const StepScalars c = scalars;
   const float* grad = at.grad;
-  float *master = at.master, *exp_avg = at.exp_avg, *exp_avg_sq = at.exp_avg_sq;
-  float* max_exp_avg_sq = at.max_exp_avg_sq;
+  float *master = at.master, *exp_avg = buffer_of(at, StateSlot::exp_avg);
+  float* exp_avg_sq = buffer_of(at, StateSlot::exp_avg_sq);
+  float* max_exp_avg_sq = buffer_of(at, StateSlot::max_exp_avg_sq);
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     const float p = master[i];
@@ -103,7 +109,7 @@ void sgd_loop(const UpdateForm& /*form*/, const GradientChain& shared_chain,
   const GradientChain chain = shared_chain;
   const StepScalars c = scalars;
   const float* grad = at.grad;
-  float *master = at.master, *momentum_buffer = at.momentum_buffer;
+  float *master = at.master, *momentum_buffer = buffer_of(at, StateSlot::momentum_buffer);
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     const float p = master[i];
@@ -132,7 +138,7 @@ void sgd_ema_loop(const UpdateForm& /*form*/, const GradientChain& shared_chain,
   const GradientChain chain = shared_chain;
   const StepScalars c = scalars;
   const float* grad = at.grad;
-  float *master = at.master, *exp_avg = at.exp_avg;
+  float *master = at.master, *exp_avg = buffer_of(at, StateSlot::exp_avg);
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     const float p = master[i];
@@ -150,7 +156,7 @@ void lion_loop(const UpdateForm& /*form*/, const GradientChain& shared_chain,
   const GradientChain chain = shared_chain;
   const StepScalars s = scalars;
   const float* grad = at.grad;
-  float *master = at.master, *exp_avg = at.exp_avg;
+  float *master = at.master, *exp_avg = buffer_of(at, StateSlot::exp_avg);
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     const float p = master[i];
@@ -213,15 +219,12 @@ Loop* loop_of(const UpdateForm& form, const StepScalars& scalars) {
 
 /// The state from element `begin` on. Missing buffers stay null.
 UpdateBuffers advance(const UpdateBuffers& at, std::int64_t begin) {
-  const auto advance_pointer = [begin](float* buffer) {
-    return buffer == nullptr ? nullptr : buffer + begin;
-  };
-  return {at.grad,
-          advance_pointer(at.master),
-          advance_pointer(at.exp_avg),
-          advance_pointer(at.exp_avg_sq),
-          advance_pointer(at.max_exp_avg_sq),
-          advance_pointer(at.momentum_buffer)};
+  UpdateBuffers from = at;
+  from.master += begin;
+  for (float*& buffer : from.slots.values) {
+    if (buffer != nullptr) buffer += begin;
+  }
+  return from;
 }
 
 void cast_block(const ParamTarget& param, std::int64_t begin, const float* master,

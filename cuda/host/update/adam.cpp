@@ -20,10 +20,10 @@ void adamw_update(const Exec& exec, const AdamOptions& options, const StepScalar
                   Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
   check("adamw_update", options, grad.size(), master.size(), exp_avg.size(), exp_avg_sq.size(),
         max_exp_avg_sq.size());
-  run_update(exec, {UpdateRule::adamw, options.amsgrad, false, false}, options.maximize, scalars,
-             {grad.data(), master.data(), exp_avg.data(), exp_avg_sq.data(), max_exp_avg_sq.data(),
-              nullptr},
-             numel(grad));
+  run_update(
+      exec, {UpdateRule::adamw, options.amsgrad, false, false}, options.maximize, scalars,
+      {grad.data(), master.data(), {exp_avg.data(), exp_avg_sq.data(), max_exp_avg_sq.data()}},
+      numel(grad));
 }
 
 void adam_update(const Exec& exec, const AdamOptions& options, const StepScalars& scalars,
@@ -31,10 +31,10 @@ void adam_update(const Exec& exec, const AdamOptions& options, const StepScalars
                  Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
   check("adam_update", options, grad.size(), master.size(), exp_avg.size(), exp_avg_sq.size(),
         max_exp_avg_sq.size());
-  run_update(exec, {UpdateRule::adam, options.amsgrad, false, false}, options.maximize, scalars,
-             {grad.data(), master.data(), exp_avg.data(), exp_avg_sq.data(), max_exp_avg_sq.data(),
-              nullptr},
-             numel(grad));
+  run_update(
+      exec, {UpdateRule::adam, options.amsgrad, false, false}, options.maximize, scalars,
+      {grad.data(), master.data(), {exp_avg.data(), exp_avg_sq.data(), max_exp_avg_sq.data()}},
+      numel(grad));
 }
 
 }  // namespace zeroproof::cuda::host

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "common/step/state_buffers.hpp"
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/base/stream_copy.hpp"
 #include "cuda/host/gradients/limb_deposit.hpp"
@@ -15,18 +16,17 @@ namespace zeroproof::cuda::host {
 namespace {
 
 void check_state(const FusedOptions& options, const FusedState& state) {
-  const std::size_t numel = state.master.size();
-  const RuleTraits& rule = traits_of(options.rule);
-  const bool momentum = rule.momentum_buffer && options.momentum;
-  const char* op = "fused_update";
-  require_optional_numel(op, numel, "exp_avg", state.exp_avg.size(), rule.exp_avg,
-                         "a rule with a moving average");
-  require_optional_numel(op, numel, "exp_avg_sq", state.exp_avg_sq.size(), rule.exp_avg_sq,
-                         "a rule with a second moment");
-  require_optional_numel(op, numel, "max_exp_avg_sq", state.max_exp_avg_sq.size(),
-                         rule.amsgrad && options.amsgrad, "amsgrad");
-  require_optional_numel(op, numel, "momentum_buffer", state.momentum_buffer.size(), momentum,
-                         "momentum");
+  OptimizerHyper hyper;
+  hyper.rule = options.rule;
+  hyper.amsgrad = options.amsgrad;
+  hyper.momentum = options.momentum ? 1 : 0;
+  constexpr PerSlot<const char*> wanted_by = {
+      {"a rule with a moving average", "a rule with a second moment", "amsgrad", "momentum"}};
+  for (const StateSlot slot : all_state_slots) {
+    require_optional_numel("fused_update", state.master.size(), name(slot),
+                           state.slots[slot].size(), keeps(hyper, slot), wanted_by[slot]);
+  }
+  const bool momentum = keeps(hyper, StateSlot::momentum_buffer);
   ZP_CHECK(momentum || !options.nesterov, ErrorCode::invalid_argument,
            "fused_update: nesterov is on without momentum", "it uses the momentum buffer",
            "turn momentum on or nesterov off");
@@ -142,7 +142,7 @@ FusedOptions fused_options(const OptimizerHyper& hyper) {
   options.rule = hyper.rule;
   options.amsgrad = hyper.amsgrad;
   options.maximize = hyper.maximize;
-  options.momentum = traits_of(hyper.rule).momentum_buffer && hyper.momentum != 0;
+  options.momentum = keeps(hyper, StateSlot::momentum_buffer);
   options.nesterov = hyper.nesterov;
   if (hyper.clip_value) options.clip_value = static_cast<float>(*hyper.clip_value);
   return options;
@@ -151,12 +151,13 @@ FusedOptions fused_options(const OptimizerHyper& hyper) {
 void fused_lamb_norms(const Exec& exec, const FusedOptions& options, const StepScalars& scalars,
                       float clip_coef, const GradStretch& grad_sum, const FusedState& state,
                       TrustNorms& norms) {
-  require_same_numel("fused_lamb_norms", "master", state.master.size(), "exp_avg",
-                     state.exp_avg.size());
+  const Span<float> exp_avg = state.slots[StateSlot::exp_avg];
+  const Span<float> exp_avg_sq = state.slots[StateSlot::exp_avg_sq];
+  require_same_numel("fused_lamb_norms", "master", state.master.size(), "exp_avg", exp_avg.size());
   require_same_numel("fused_lamb_norms", "master", state.master.size(), "exp_avg_sq",
-                     state.exp_avg_sq.size());
+                     exp_avg_sq.size());
   run_lamb_norms(exec, chain_of(options, scalars.inv_scale, clip_coef), scalars, grad_sum,
-                 state.master, state.exp_avg, state.exp_avg_sq, norms);
+                 state.master, exp_avg, exp_avg_sq, norms);
 }
 
 void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars,
@@ -177,12 +178,8 @@ void fused_update(const Exec& exec, const FusedOptions& options, const StepScala
   const GradientChain chain = chain_of(options, scalars.inv_scale, clip_coef);
   const UpdateForm form{options.rule, options.amsgrad, options.momentum, options.nesterov,
                         options.trust_ratio};
-  const UpdateBuffers buffers{nullptr,
-                              state.master.data(),
-                              state.exp_avg.data(),
-                              state.exp_avg_sq.data(),
-                              state.max_exp_avg_sq.data(),
-                              state.momentum_buffer.data()};
+  const UpdateBuffers buffers{nullptr, state.master.data(),
+                              per_slot([&](StateSlot slot) { return state.slots[slot].data(); })};
   const Draw draw = draw_of(options.draw);
   const SimdKernels& kernels = simd_kernels(exec.isa);
   // Parameters of a small shard are gathered while they are still cached; those of a large one

@@ -79,8 +79,7 @@ void lamb_update(const Exec& exec, const LambOptions& options, const StepScalars
                  Span<float> exp_avg_sq) {
   check("lamb_update", grad.size(), master.size(), exp_avg.size(), exp_avg_sq.size());
   run_update(exec, {UpdateRule::lamb, false, false, false, trust_ratio}, options.maximize, scalars,
-             {grad.data(), master.data(), exp_avg.data(), exp_avg_sq.data(), nullptr, nullptr},
-             numel(grad));
+             {grad.data(), master.data(), {exp_avg.data(), exp_avg_sq.data()}}, numel(grad));
 }
 
 }  // namespace zeroproof::cuda::host

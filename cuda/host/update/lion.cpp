@@ -9,7 +9,7 @@ void lion_update(const Exec& exec, const LionOptions& options, const StepScalars
   require_same_numel("lion_update", "grad", grad.size(), "master", master.size());
   require_same_numel("lion_update", "grad", grad.size(), "exp_avg", exp_avg.size());
   run_update(exec, {UpdateRule::lion, false, false, false}, options.maximize, scalars,
-             {grad.data(), master.data(), exp_avg.data(), nullptr, nullptr, nullptr}, numel(grad));
+             {grad.data(), master.data(), {exp_avg.data()}}, numel(grad));
 }
 
 }  // namespace zeroproof::cuda::host

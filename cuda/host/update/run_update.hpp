@@ -12,15 +12,13 @@ inline GradStretch from_element(const GradStretch& at, std::int64_t begin) {
 
 /// The buffers from element `begin` on; missing ones stay null.
 inline UpdateBuffers from_element(const UpdateBuffers& at, std::int64_t begin) {
-  const auto advance_pointer = [begin](float* buffer) {
-    return buffer == nullptr ? nullptr : buffer + begin;
-  };
-  return {at.grad == nullptr ? nullptr : at.grad + begin,
-          advance_pointer(at.master),
-          advance_pointer(at.exp_avg),
-          advance_pointer(at.exp_avg_sq),
-          advance_pointer(at.max_exp_avg_sq),
-          advance_pointer(at.momentum_buffer)};
+  UpdateBuffers from = at;
+  if (from.grad != nullptr) from.grad += begin;
+  if (from.master != nullptr) from.master += begin;
+  for (float*& buffer : from.slots) {
+    if (buffer != nullptr) buffer += begin;
+  }
+  return from;
 }
 
 /// The update phase of one rule: a gradient that is already unscaled and clipped.

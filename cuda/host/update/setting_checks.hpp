@@ -78,7 +78,7 @@ inline void check_settings(const OptimizerHyper& hyper) {
           "every element is clipped to [-clip_value, clip_value] in fp32",
           "use a positive number representable in fp32, or do not clip by value");
   const RuleTraits& rule = traits_of(hyper.rule);
-  const bool is_sgd = rule.momentum_buffer;
+  const bool is_sgd = rule.momentum();
   require(is_sgd || (hyper.momentum == 0 && hyper.dampening == 0),
           "momentum is " + text(hyper.momentum) + " and dampening " + text(hyper.dampening) +
               " without the rule sgd",
@@ -86,7 +86,7 @@ inline void check_settings(const OptimizerHyper& hyper) {
   require(!hyper.nesterov || (is_sgd && hyper.momentum > 0 && hyper.dampening == 0),
           "nesterov is on without the rule sgd, a momentum above 0 and a dampening of 0",
           "it uses an undamped momentum buffer", "change these settings or turn nesterov off");
-  require(!hyper.amsgrad || rule.amsgrad, "amsgrad is on for the rule " + std::string(rule.name),
+  require(!hyper.amsgrad || rule.amsgrad(), "amsgrad is on for the rule " + std::string(rule.name),
           "only adamw and adam keep the largest second moment",
           "use one of these rules, or turn amsgrad off");
 }

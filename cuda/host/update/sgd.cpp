@@ -12,9 +12,10 @@ void sgd_update(const Exec& exec, const SgdOptions& options, const StepScalars& 
   require_same_numel("sgd_update", "grad", grad.size(), "master", master.size());
   require_optional_numel("sgd_update", grad.size(), "momentum_buffer", momentum_buffer.size(),
                          options.momentum, "momentum");
-  run_update(
-      exec, {UpdateRule::sgd, false, options.momentum, options.nesterov}, options.maximize, scalars,
-      {grad.data(), master.data(), nullptr, nullptr, nullptr, momentum_buffer.data()}, numel(grad));
+  run_update(exec, {UpdateRule::sgd, false, options.momentum, options.nesterov}, options.maximize,
+             scalars,
+             {grad.data(), master.data(), {nullptr, nullptr, nullptr, momentum_buffer.data()}},
+             numel(grad));
 }
 
 void sgd_ema_update(const Exec& exec, const SgdEmaOptions& options, const StepScalars& scalars,
@@ -22,7 +23,7 @@ void sgd_ema_update(const Exec& exec, const SgdEmaOptions& options, const StepSc
   require_same_numel("sgd_ema_update", "grad", grad.size(), "master", master.size());
   require_same_numel("sgd_ema_update", "grad", grad.size(), "exp_avg", exp_avg.size());
   run_update(exec, {UpdateRule::sgd_ema, false, false, false}, options.maximize, scalars,
-             {grad.data(), master.data(), exp_avg.data(), nullptr, nullptr, nullptr}, numel(grad));
+             {grad.data(), master.data(), {exp_avg.data()}}, numel(grad));
 }
 
 }  // namespace zeroproof::cuda::host

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 
 #include "cuda/optimizer/device/device_tables.hpp"
 #include "cuda/optimizer/params/joined_amax.hpp"
@@ -11,23 +10,10 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// By index in state_buffers.
-constexpr Span<float> host::FusedState::*values_of[] = {
-    &host::FusedState::exp_avg, &host::FusedState::exp_avg_sq, &host::FusedState::max_exp_avg_sq,
-    &host::FusedState::momentum_buffer};
-static_assert(std::size(values_of) == state_buffers.size());
-
-std::vector<std::size_t> kept_buffers_of(const RuleState& state) {
-  std::vector<std::size_t> kept;
-  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-    if (state.kept(i)) kept.push_back(i);
-  }
-  return kept;
-}
-
 std::int64_t num_scaled(const RuleState& state) {
-  const std::vector<std::size_t> kept = kept_buffers_of(state);
-  return std::ranges::count_if(kept, [&](std::size_t i) { return has_scales(state.format(i)); });
+  return std::ranges::count_if(all_state_slots, [&](StateSlot slot) {
+    return state.kept(slot) && has_scales(state.format(slot));
+  });
 }
 
 /// Parts of ranges, one per block of threads; they end at boundaries of state blocks.
@@ -92,7 +78,7 @@ DeviceState::Tables DeviceState::tables_of(const RankShard& shard) {
 DeviceState::DeviceState(const RankShard& shard, const CommGroups& comm_groups)
     : setup_(shard.setup),
       comm_groups_(comm_groups),
-      kept_(kept_buffers_of(shard.state)),
+      kept_(kept_slots(setup_.hyper)),
       tables_(tables_of(shard)),
       pieces_(device_space(), Span<const device::StoredPiece>(tables_.pieces)),
       fragments_(device_space(), Span<const device::StateFragment>(tables_.fragments)),
@@ -136,7 +122,7 @@ void DeviceState::load(const StateBlocks::Chosen& of_codes, const StateBlocks::C
     device::LoadedValues values{staged.data()};
     for (std::size_t k = 0; k < kept_.size(); ++k) {
       const Span<float> of_buffer(staged.data() + (static_cast<std::int64_t>(k) + 1) * most, numel);
-      state.*values_of[kept_[k]] = of_buffer;
+      state.slots[kept_[k]] = of_buffer;
       values.buffers[k] = of_buffer.data();
       values.are_codes[k] = of_codes[kept_[k]];
     }

@@ -66,7 +66,7 @@ class DeviceState {
 
   const OptimizerSetup& setup_;
   const CommGroups comm_groups_;
-  const std::vector<std::size_t> kept_;  ///< indices in state_buffers
+  const std::vector<StateSlot> kept_;
   const Tables tables_;
   SpaceArray<device::StoredPiece> pieces_;
   SpaceArray<device::StateFragment> fragments_;

@@ -91,9 +91,8 @@ DeviceStep::DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fus
   for (std::int64_t i = 0; i < tensor_groups_.count(); ++i)
     groups.push_back(shard.setup.groups.of(i));
   tensor_groups_.write(groups);
-  const auto kept = [&](BufferId id) {
-    const std::size_t i = index_of(id);
-    return shard.state.kept(i) && !stored_ ? shard.state[i].as<float>().data() : nullptr;
+  const auto kept = [&](StateSlot slot) {
+    return shard.state.kept(slot) && !stored_ ? shard.state[slot].as<float>().data() : nullptr;
   };
   memory_ = {
       .state = &record_.data()->state,  // only its addresses are used here
@@ -111,10 +110,7 @@ DeviceStep::DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fus
       .pieces = pieces_.data(),
       .grad = shard.grad->as<float>().data(),
       .master = shard.master->dtype() == DType::fp32 ? shard.master->as<float>().data() : nullptr,
-      .exp_avg = kept(BufferId::exp_avg),
-      .exp_avg_sq = kept(BufferId::exp_avg_sq),
-      .max_exp_avg_sq = kept(BufferId::max_exp_avg_sq),
-      .momentum_buffer = kept(BufferId::momentum_buffer),
+      .slots = per_slot(kept),
       .param = shard.params.shard().data,
       .num_sets = scalars_.count(),
       .num_groups = shard.setup.groups.count(),
@@ -514,24 +510,22 @@ TensorView view_of(T* data, DType dtype, std::int64_t numel) {
 }  // namespace
 
 std::vector<const void*> DeviceStep::addresses() const {
-  return {memory_.state,
-          memory_.input,
-          memory_.scalars,
-          memory_.tensor_steps,
-          memory_.has_grad,
-          memory_.schedule,
-          memory_.pieces,
-          memory_.grad,
-          memory_.master,
-          memory_.exp_avg,
-          memory_.exp_avg_sq,
-          memory_.max_exp_avg_sq,
-          memory_.momentum_buffer,
-          memory_.param,
-          num_measured_ > 0 ? memory_.found : nullptr,
-          memory_.groups_found.sums,
-          memory_.trust.sums,
-          memory_.trust.ratios};
+  std::vector<const void*> all = {memory_.state,
+                                  memory_.input,
+                                  memory_.scalars,
+                                  memory_.tensor_steps,
+                                  memory_.has_grad,
+                                  memory_.schedule,
+                                  memory_.pieces,
+                                  memory_.grad,
+                                  memory_.master,
+                                  memory_.param,
+                                  num_measured_ > 0 ? memory_.found : nullptr,
+                                  memory_.groups_found.sums,
+                                  memory_.trust.sums,
+                                  memory_.trust.ratios};
+  all.insert(all.end(), memory_.slots.begin(), memory_.slots.end());
+  return all;
 }
 
 /// An observer replaced the values. They determine whether the step is skipped.

@@ -81,9 +81,9 @@ std::vector<device::StepMemory> resident_memory(const device::StepMemory& whole,
     if (next == first) continue;
     device::StepMemory part = whole;
     const std::int64_t shift = stretch.place - stretch.local_begin;
-    for (float** buffer : {&part.master, &part.exp_avg, &part.exp_avg_sq, &part.max_exp_avg_sq,
-                           &part.momentum_buffer}) {
-      if (*buffer != nullptr) *buffer += shift;
+    if (part.master != nullptr) part.master += shift;
+    for (float*& buffer : part.slots) {
+      if (buffer != nullptr) buffer += shift;
     }
     part.pieces = pieces + first;
     part.num_pieces = static_cast<std::int64_t>(next - first);

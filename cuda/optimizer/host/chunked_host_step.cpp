@@ -1,7 +1,6 @@
 #include "cuda/optimizer/host/chunked_host_step.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 
 #include "common/step/scaled_params.hpp"
@@ -14,18 +13,18 @@ class ChunkPlace final : public StoredPlace {
  public:
   ChunkPlace(const StateSplit& split, const StateSplit::Chunk& chunk, const ChunkState& state)
       : split_(split), chunk_(chunk), master_(state[BufferId::master]) {
-    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      codes_[i] = state[state_buffers[i].id];
-      scales_[i] = state[scales_of(state_buffers[i].id)];
+    for (const StateSlot slot : all_state_slots) {
+      codes_[slot] = state[buffer_of(slot)];
+      scales_[slot] = state[scales_of(slot)];
     }
   }
 
-  std::byte* codes(std::size_t i, const Piece& piece) const override {
-    return at(codes_[i], piece);
+  std::byte* codes(StateSlot slot, const Piece& piece) const override {
+    return at(codes_[slot], piece);
   }
   std::byte* master(const Piece& piece) const override { return at(master_, piece); }
-  float& scale(std::size_t i, const Piece& of_block) const override {
-    return static_cast<float*>(scales_[i].data)[place(of_block) / state_block_numel];
+  float& scale(StateSlot slot, const Piece& of_block) const override {
+    return static_cast<float*>(scales_[slot].data)[place(of_block) / state_block_numel];
   }
 
  private:
@@ -39,7 +38,7 @@ class ChunkPlace final : public StoredPlace {
   const StateSplit& split_;
   const StateSplit::Chunk& chunk_;
   const TensorView master_;
-  std::array<TensorView, state_buffers.size()> codes_, scales_;
+  PerSlot<TensorView> codes_, scales_;
 };
 
 /// Codes of columns are copied to a device like those of parameters.
@@ -69,11 +68,7 @@ std::int64_t ChunkedHostStep::column_bytes() const {
 }
 
 host::FusedState ChunkedHostStep::state_of(const Piece& piece) const {
-  const std::size_t begin = at(piece);
-  const auto numel = static_cast<std::size_t>(piece.numel);
-  const auto part = [&](Span<float> all) { return all.empty() ? all : all.subspan(begin, numel); };
-  return {part(chunk_values_.master), part(chunk_values_.exp_avg), part(chunk_values_.exp_avg_sq),
-          part(chunk_values_.max_exp_avg_sq), part(chunk_values_.momentum_buffer)};
+  return chunk_values_.part(static_cast<std::int64_t>(at(piece)), piece.numel);
 }
 
 Span<const bf16> ChunkedHostStep::bf16_master_of(const Piece& piece) const {
@@ -181,12 +176,12 @@ void ChunkedHostStep::fill_stored(const FullState& state, const StateBlocks::Cho
   offloaded_.for_chunks(
       OffloadedState::Use::fill, [&](const StateSplit::Chunk& chunk, const ChunkState& to) {
         const ChunkPlace place(*split_, chunk, to);
-        for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-          if (!of_codes[i]) continue;
+        for (const StateSlot slot : all_state_slots) {
+          if (!of_codes[slot]) continue;
           for (const Piece& piece : chunk.pieces.blocks()) {
             const std::int64_t count = (piece.numel + state_block_numel - 1) / state_block_numel;
-            read_scales(i, piece.global_begin / state_block_numel,
-                        {&place.scale(i, piece), static_cast<std::size_t>(count)});
+            read_scales(slot, piece.global_begin / state_block_numel,
+                        {&place.scale(slot, piece), static_cast<std::size_t>(count)});
           }
         }
         tiles_->load_at(place, chunk.pieces, setup_.exec, of_codes, read, round_masters(0));

@@ -21,9 +21,8 @@ class ChunkedHostStep : public HostStep {
   ChunkedHostStep(RankShard& shard, OffloadedState& state, OffloadStream* lane, bool fused,
                   const KernelTable& ops);
 
-  /// Reads a checkpoint's scales: those of a buffer, by its index in state_buffers, from a block of
-  /// the undistributed numbering on.
-  using ReadScales = std::function<void(std::size_t i, std::int64_t block, Span<float> scales)>;
+  /// Reads a checkpoint's scales: those of a slot, from a block of the undistributed numbering on.
+  using ReadScales = std::function<void(StateSlot slot, std::int64_t block, Span<float> scales)>;
   /// Fills chunks whose state is not all fp32 (LocalStep::load_stored), of a state that is being
   /// loaded. read: into host memory.
   void fill_stored(const FullState& state, const StateBlocks::Chosen& of_codes,

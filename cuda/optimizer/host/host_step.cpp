@@ -203,7 +203,7 @@ void HostStep::add_norms_of(const Exec& exec, const Piece& piece, const host::Fu
   }
   ops_.lamb_norms(exec, {setup_.hyper.maximize}, scalars,
                   {static_cast<const float*>(grad.data), state.master.size()}, state.master,
-                  state.exp_avg, state.exp_avg_sq, norms);
+                  state.slots[StateSlot::exp_avg], state.slots[StateSlot::exp_avg_sq], norms);
 }
 
 void HostStep::update_pieces() {
@@ -286,19 +286,6 @@ MakeLocalStep host_steps(bool fused, const KernelTable& ops) {
 // Computation of parameters from masters on the host: casts, their random words, and the fused
 // pass.
 
-namespace {
-
-/// Elements [begin, begin + numel) of every buffer that is present.
-host::FusedState part_of(const host::FusedState& state, std::int64_t begin, std::int64_t numel) {
-  const auto part = [&](Span<float> whole) {
-    return whole.empty() ? whole : whole.subspan(begin, numel);
-  };
-  return {part(state.master), part(state.exp_avg), part(state.exp_avg_sq),
-          part(state.max_exp_avg_sq), part(state.momentum_buffer)};
-}
-
-}  // namespace
-
 template <class Body>
 void HostStep::for_draws(const Piece& piece, const Body& body) const {
   if (setup_.placement.empty()) return body(piece);
@@ -364,7 +351,7 @@ void HostStep::update_tiles() {
     for_draws(piece, [&](const Piece& row) {
       with.draw = draw(row, 1);
       host::fused_update(exec, with, steps_.scalars(row), clip_coef_[clip_group(row)], grad_of(row),
-                         part_of(state, row.local_begin - piece.local_begin, row.numel),
+                         state.part(row.local_begin - piece.local_begin, row.numel),
                          params_of(row));
     });
   };

@@ -99,10 +99,8 @@ void SplitStateStep::cast() {
 
 const GuardedBuffer& SplitStateStep::resident_buffer(BufferId id) const {
   if (id == BufferId::master) return *shard_.master;
-  if (!is_state_scale(id)) return shard_.state[id];
-  const auto of = std::ranges::find(state_buffers, id,
-                                    [](const StateBuffer& one) { return scales_of(one.id); });
-  return shard_.state.scales(static_cast<std::size_t>(of - state_buffers.begin()));
+  if (const std::optional<StateSlot> slot = slot_of(id)) return shard_.state[*slot];
+  return shard_.state.scales(slot_of_scales(id).value());
 }
 
 std::vector<ExposedBuffer> SplitStateStep::exposed(Phase phase) {

@@ -8,11 +8,6 @@
 
 namespace zeroproof::cuda {
 
-bool keeps(const OptimizerHyper& hyper, BufferId id) {
-  const std::vector<BufferId> kept = kept_buffers(hyper);
-  return std::ranges::find(kept, id) != kept.end();
-}
-
 ScaledStateBlocks::ScaledStateBlocks(std::vector<FlatRange> ranges) : ranges_(std::move(ranges)) {
   for (const FlatRange& range : ranges_) {
     before_.push_back(count_);
@@ -31,25 +26,24 @@ std::int64_t ScaledStateBlocks::place(std::int64_t block) const {
 RuleState::RuleState(const OptimizerHyper& hyper, const StateFormats& formats,
                      std::int64_t shard_numel, std::vector<FlatRange> blocks, MemoryLedger& ledger)
     : formats_(formats), blocks_(std::move(blocks)) {
-  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-    kept_[i] = keeps(hyper, state_buffers[i].id);
-    buffers_[i] =
-        CountedBuffer(ledger, MemoryClass::state, kept_[i] ? shard_numel : 0, dtype_of(format(i)));
-    const bool scaled = kept_[i] && has_scales(format(i));
-    scales_[i] =
+  for (const StateSlot slot : all_state_slots) {
+    kept_[slot] = keeps(hyper, slot);
+    buffers_[slot] = CountedBuffer(ledger, MemoryClass::state, kept_[slot] ? shard_numel : 0,
+                                   dtype_of(format(slot)));
+    const bool scaled = kept_[slot] && has_scales(format(slot));
+    scales_[slot] =
         CountedBuffer(ledger, MemoryClass::state, scaled ? blocks_.count() : 0, DType::fp32);
   }
 }
 
 std::vector<ExposedBuffer> RuleState::exposed(const std::vector<FlatRange>& ranges) const {
   std::vector<ExposedBuffer> buffers;
-  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-    if (kept_[i]) buffers.push_back({state_buffers[i].id, buffers_[i]->view(), ranges});
+  for (const StateSlot slot : all_state_slots) {
+    if (kept_[slot]) buffers.push_back({buffer_of(slot), buffers_[slot]->view(), ranges});
   }
-  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-    const bool scaled = kept_[i] && has_scales(format(i));
-    if (scaled)
-      buffers.push_back({scales_of(state_buffers[i].id), scales_[i]->view(), blocks_.ranges()});
+  for (const StateSlot slot : all_state_slots) {
+    const bool scaled = kept_[slot] && has_scales(format(slot));
+    if (scaled) buffers.push_back({scales_of(slot), scales_[slot]->view(), blocks_.ranges()});
   }
   return buffers;
 }

@@ -92,10 +92,10 @@ bool any_piece(const Piece& /*piece*/) { return true; }
 template <std::int64_t most>
 struct StateBlocks::Tile {
   alignas(64) std::array<float, most> master;
-  alignas(64) std::array<std::array<float, most>, state_buffers.size()> kept;
+  alignas(64) PerSlot<std::array<float, most>> kept;
 
-  Span<const float> part(std::size_t i, std::int64_t begin, std::int64_t count) const {
-    return {kept[i].data() + begin, static_cast<std::size_t>(count)};
+  Span<const float> part(StateSlot slot, std::int64_t begin, std::int64_t count) const {
+    return {kept[slot].data() + begin, static_cast<std::size_t>(count)};
   }
 };
 
@@ -123,8 +123,8 @@ StateBlocks::StateBlocks(const OptimizerSetup& setup, const std::vector<Piece>& 
 }
 
 bool StateBlocks::has_any_scales() const {
-  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-    if (has_scales_at(i)) return true;
+  for (const StateSlot slot : all_state_slots) {
+    if (has_scales_at(slot)) return true;
   }
   return false;
 }
@@ -185,47 +185,47 @@ void StateBlocks::pass_fragments(const Exec& exec, bool reads, const Wanted& wan
   const auto wait_at = [&](const Piece& fragment) {  // one of those blocks
     return waits_at_[&fragment - fragments_.blocks().data()];
   };
-  std::array<std::vector<float>, state_buffers.size()> waiting;
-  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-    if (has_scales_at(i)) waiting[i].resize(num_waiting_);
+  PerSlot<std::vector<float>> waiting;
+  for (const StateSlot slot : all_state_slots) {
+    if (has_scales_at(slot)) waiting[slot].resize(num_waiting_);
   }
   fragments_.run(exec, [&](const Exec& serial, const Piece& fragment) {
     if (!wanted(fragment)) return;
     Tile<state_block_numel> tile;
     change(serial, fragment, open(own_, serial, fragment, reads, tile));
     close(own_, serial, fragment, false, of_codes, round, tile);
-    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (has_scales_at(i))
-        std::ranges::copy(tile.part(i, 0, fragment.numel), waiting[i].begin() + wait_at(fragment));
+    for (const StateSlot slot : all_state_slots) {
+      if (has_scales_at(slot))
+        std::ranges::copy(tile.part(slot, 0, fragment.numel),
+                          waiting[slot].begin() + wait_at(fragment));
     }
   });
   const std::vector<std::uint64_t> words = joined_amax(wanted, waiting);
   fragments_.run(exec, [&](const Exec& serial, const Piece& fragment) {
     if (!wanted(fragment)) return;
-    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (!has_scales_at(i) || of_codes[i]) continue;
-      const Span<const float> values(waiting[i].data() + wait_at(fragment),
+    for (const StateSlot slot : all_state_slots) {
+      if (!has_scales_at(slot) || of_codes[slot]) continue;
+      const Span<const float> values(waiting[slot].data() + wait_at(fragment),
                                      static_cast<std::size_t>(fragment.numel));
-      store_block(own_, serial, i, fragment, values,
-                  static_cast<std::uint32_t>(words[word_of(i, fragment)]));
+      store_block(own_, serial, slot, fragment, values,
+                  static_cast<std::uint32_t>(words[word_of(slot, fragment)]));
     }
   });
 }
 
 std::vector<std::uint64_t> StateBlocks::joined_amax(
-    const Wanted& wanted,
-    const std::array<std::vector<float>, state_buffers.size()>& waiting) const {
+    const Wanted& wanted, const PerSlot<std::vector<float>>& waiting) const {
   std::vector<std::uint64_t> words;
-  for (std::size_t i = 0; i < state_buffers.size(); ++i)
-    words.resize(words.size() + (has_scales_at(i) ? cut_blocks_.size() : 0));
+  for (const StateSlot slot : all_state_slots)
+    words.resize(words.size() + (has_scales_at(slot) ? cut_blocks_.size() : 0));
   for (std::size_t f = 0; f < waits_at_.size(); ++f) {
     const Piece& fragment = fragments_.blocks()[f];
     if (!wanted(fragment)) continue;
-    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (!has_scales_at(i)) continue;
-      const Span<const float> values(waiting[i].data() + waits_at_[f],
+    for (const StateSlot slot : all_state_slots) {
+      if (!has_scales_at(slot)) continue;
+      const Span<const float> values(waiting[slot].data() + waits_at_[f],
                                      static_cast<std::size_t>(fragment.numel));
-      std::uint64_t& word = words[word_of(i, fragment)];
+      std::uint64_t& word = words[word_of(slot, fragment)];
       word = std::max<std::uint64_t>(word, amax_of(values));
     }
   }
@@ -234,9 +234,10 @@ std::vector<std::uint64_t> StateBlocks::joined_amax(
   return words;
 }
 
-std::size_t StateBlocks::word_of(std::size_t i, const Piece& fragment) const {
+std::size_t StateBlocks::word_of(StateSlot slot, const Piece& fragment) const {
   std::size_t before = 0;
-  for (std::size_t k = 0; k < i; ++k) before += has_scales_at(k) ? cut_blocks_.size() : 0;
+  for (const StateSlot other : all_state_slots)
+    before += other < slot && has_scales_at(other) ? cut_blocks_.size() : 0;
   const auto at = std::ranges::lower_bound(
       cut_blocks_, undistributed_begin(setup_, fragment) / state_block_numel);
   return before + static_cast<std::size_t>(at - cut_blocks_.begin());
@@ -253,22 +254,20 @@ host::FusedState StateBlocks::open(const StoredPlace& place, const Exec& exec, c
   } else {
     state.master = span_of<float>(place.master(piece), piece);
   }
-  const std::array<Span<float>*, state_buffers.size()> spans = {
-      &state.exp_avg, &state.exp_avg_sq, &state.max_exp_avg_sq, &state.momentum_buffer};
-  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-    if (!state_.kept(i)) continue;
-    if (state_.format(i) == StateFormat::fp32) {
-      *spans[i] = span_of<float>(place.codes(i, piece), piece);
+  for (const StateSlot slot : all_state_slots) {
+    if (!state_.kept(slot)) continue;
+    if (state_.format(slot) == StateFormat::fp32) {
+      state.slots[slot] = span_of<float>(place.codes(slot, piece), piece);
       continue;
     }
-    *spans[i] = {tile.kept[i].data(), count};
+    state.slots[slot] = {tile.kept[slot].data(), count};
     if (!reads) continue;
-    visit_codes(place.codes(i, piece), state_.format(i), piece,
-                [&](auto codes) { read_codes(exec, codes, *spans[i]); });
-    if (!has_scales_at(i)) continue;
+    visit_codes(place.codes(slot, piece), state_.format(slot), piece,
+                [&](auto codes) { read_codes(exec, codes, state.slots[slot]); });
+    if (!has_scales_at(slot)) continue;
     for_state_blocks(setup_, piece, [&](std::int64_t begin, std::int64_t in_block) {
-      const float scale_inv = place.scale(i, piece.part(begin, in_block));
-      float* const x = tile.kept[i].data() + begin;
+      const float scale_inv = place.scale(slot, piece.part(begin, in_block));
+      float* const x = tile.kept[slot].data() + begin;
       for (std::int64_t k = 0; k < in_block; ++k) x[k] = x[k] * scale_inv;
     });
   }
@@ -283,29 +282,29 @@ void StateBlocks::close(const StoredPlace& place, const Exec& exec, const Piece&
     round(exec, piece, {tile.master.data(), static_cast<std::size_t>(piece.numel)},
           span_of<bf16>(place.master(piece), piece));
   }
-  for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-    if (!state_.kept(i) || state_.format(i) == StateFormat::fp32) continue;
-    if (!has_scales_at(i) || of_codes[i]) {
-      visit_codes(place.codes(i, piece), state_.format(i), piece,
-                  [&](auto codes) { write_codes(exec, tile.part(i, 0, piece.numel), codes); });
+  for (const StateSlot slot : all_state_slots) {
+    if (!state_.kept(slot) || state_.format(slot) == StateFormat::fp32) continue;
+    if (!has_scales_at(slot) || of_codes[slot]) {
+      visit_codes(place.codes(slot, piece), state_.format(slot), piece,
+                  [&](auto codes) { write_codes(exec, tile.part(slot, 0, piece.numel), codes); });
       continue;
     }
     if (!whole_blocks) continue;
     for_state_blocks(setup_, piece, [&](std::int64_t begin, std::int64_t in_block) {
-      const Span<const float> values = tile.part(i, begin, in_block);
-      store_block(place, exec, i, piece.part(begin, in_block), values, amax_of(values));
+      const Span<const float> values = tile.part(slot, begin, in_block);
+      store_block(place, exec, slot, piece.part(begin, in_block), values, amax_of(values));
     });
   }
 }
 
-void StateBlocks::store_block(const StoredPlace& place, const Exec& exec, std::size_t i,
+void StateBlocks::store_block(const StoredPlace& place, const Exec& exec, StateSlot slot,
                               const Piece& block, Span<const float> values,
                               std::uint32_t amax) const {
-  const float scale = scale_for(state_.format(i), amax);
-  place.scale(i, block) = 1.0F / scale;
+  const float scale = scale_for(state_.format(slot), amax);
+  place.scale(slot, block) = 1.0F / scale;
   alignas(64) std::array<float, state_block_numel> y;
   for (std::size_t k = 0; k < values.size(); ++k) y[k] = values[k] * scale;
-  visit_codes(place.codes(i, block), state_.format(i), block, [&](auto codes) {
+  visit_codes(place.codes(slot, block), state_.format(slot), block, [&](auto codes) {
     write_codes(exec, Span<const float>(y.data(), values.size()), codes);
   });
 }

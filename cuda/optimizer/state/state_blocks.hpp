@@ -20,12 +20,11 @@ namespace zeroproof::cuda {
 class StoredPlace {
  public:
   virtual ~StoredPlace() = default;
-  /// Address of the first element of a piece; for a buffer of the rule, by its index in
-  /// state_buffers.
-  virtual std::byte* codes(std::size_t i, const Piece& piece) const = 0;
+  /// Address of the first element of a piece; codes: of a slot.
+  virtual std::byte* codes(StateSlot slot, const Piece& piece) const = 0;
   virtual std::byte* master(const Piece& piece) const = 0;
   /// scale_inv of the block that contains a piece.
-  virtual float& scale(std::size_t i, const Piece& of_block) const = 0;
+  virtual float& scale(StateSlot slot, const Piece& of_block) const = 0;
 };
 
 /// The blocks of R25 on a rank. Most of them are whole; of blocks split between ranks it has
@@ -39,8 +38,7 @@ class StateBlocks {
   using Round = std::function<void(const Exec& exec, const Piece& piece, Span<const float> values,
                                    Span<bf16> master)>;
   using Wanted = std::function<bool(const Piece& piece)>;
-  /// By index in state_buffers.
-  using Chosen = std::array<bool, state_buffers.size()>;
+  using Chosen = PerSlot<bool>;
 
   /// pieces: of the rank, whose state is in these buffers. split: null if all of it is. The other
   /// arguments outlive it. Collective over tp, if a format has scales.
@@ -96,12 +94,12 @@ class StateBlocks {
     OwnPlace(const OptimizerSetup& setup, const RuleState& state, const CountedBuffer& master,
              const StateSplit* split)
         : setup_(setup), state_(state), master_(master), split_(split) {}
-    std::byte* codes(std::size_t i, const Piece& piece) const override {
-      return at(state_[i], piece);
+    std::byte* codes(StateSlot slot, const Piece& piece) const override {
+      return at(state_[slot], piece);
     }
     std::byte* master(const Piece& piece) const override { return at(*master_, piece); }
-    float& scale(std::size_t i, const Piece& of_block) const override {
-      return state_.scale(i, undistributed_begin(setup_, of_block) / state_block_numel);
+    float& scale(StateSlot slot, const Piece& of_block) const override {
+      return state_.scale(slot, undistributed_begin(setup_, of_block) / state_block_numel);
     }
 
    private:
@@ -137,14 +135,15 @@ class StateBlocks {
                       const Change& change, const Round& round) const;
   /// The largest magnitudes of split blocks, [buffers with scales][cut_blocks_]; waiting:
   /// [num_waiting_] of each of these buffers. Collective.
-  std::vector<std::uint64_t> joined_amax(
-      const Wanted& wanted,
-      const std::array<std::vector<float>, state_buffers.size()>& waiting) const;
-  void store_block(const StoredPlace& place, const Exec& exec, std::size_t i, const Piece& block,
+  std::vector<std::uint64_t> joined_amax(const Wanted& wanted,
+                                         const PerSlot<std::vector<float>>& waiting) const;
+  void store_block(const StoredPlace& place, const Exec& exec, StateSlot slot, const Piece& block,
                    Span<const float> values, std::uint32_t amax) const;
-  bool has_scales_at(std::size_t i) const { return state_.kept(i) && has_scales(state_.format(i)); }
+  bool has_scales_at(StateSlot slot) const {
+    return state_.kept(slot) && has_scales(state_.format(slot));
+  }
   bool has_any_scales() const;
-  std::size_t word_of(std::size_t i, const Piece& fragment) const;
+  std::size_t word_of(StateSlot slot, const Piece& fragment) const;
 
   const OptimizerSetup& setup_;
   const RuleState& state_;

@@ -59,8 +59,12 @@ PlainZero::PlainZero(const PlainSetup& setup, const FullState& initial)
     const auto slice = [&](Span<const float> all) {
       return std::vector<float>(all.begin() + range.begin, all.begin() + range.end);
     };
-    shards_.push_back(
-        {range, {}, slice(initial.master), slice(initial.exp_avg), slice(initial.exp_avg_sq), {}});
+    shards_.push_back({range,
+                       {},
+                       slice(initial.master),
+                       slice(initial.slots[StateSlot::exp_avg]),
+                       slice(initial.slots[StateSlot::exp_avg_sq]),
+                       {}});
     shards_.back().param.resize(range.numel());
     cast_to_bf16({}, shards_.back().master, shards_.back().param);
   }

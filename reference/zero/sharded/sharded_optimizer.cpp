@@ -68,14 +68,13 @@ void ShardedOptimizer::load_state(const FullState& state) {
   counts_.applied_steps = counts.applied_steps;
   std::ranges::copy(counts.tensor_steps, counts_.tensor_steps.begin());
 
-  const auto load = [&](BufferId id, std::vector<float>& shard) {
+  const auto load = [&](Span<const float> loaded, std::vector<float>& shard) {
     for (const Piece& piece : pieces_) {
-      std::ranges::copy(part(loaded(state, id), piece.global_begin, piece.numel),
-                        at(shard, piece).begin());
+      std::ranges::copy(part(loaded, piece.global_begin, piece.numel), at(shard, piece).begin());
     }
   };
-  load(BufferId::master, master_);
-  for (auto& [id, shard] : state_) load(id, shard);
+  load(state.master, master_);
+  for (auto& [slot, shard] : state_) load(state.slots[slot], shard);
   scaler_ = state.scaler;
   found_inf_ = 0;
   std::ranges::fill(trust_ratio_, 1.0F);  // no tensor is updated yet
@@ -433,19 +432,13 @@ std::vector<BufferId> written_by(Phase phase) {
       return {BufferId::norm_limbs, BufferId::grad_amax, BufferId::grad_norm};
     case Phase::clip:
       return {BufferId::clip_coef, BufferId::grad};
-    case Phase::update:
-      return {BufferId::trust_ratio,
-              BufferId::exp_avg,
-              BufferId::exp_avg_sq,
-              BufferId::max_exp_avg_sq,
-              BufferId::momentum_buffer,
-              BufferId::exp_avg_scale,
-              BufferId::exp_avg_sq_scale,
-              BufferId::max_exp_avg_sq_scale,
-              BufferId::momentum_buffer_scale,
-              BufferId::master,
-              BufferId::tensor_steps,
-              BufferId::applied_steps};
+    case Phase::update: {
+      std::vector<BufferId> ids = {BufferId::trust_ratio};
+      for (const StateSlot slot : all_state_slots) ids.push_back(buffer_of(slot));
+      for (const StateSlot slot : all_state_slots) ids.push_back(scales_of(slot));
+      ids.insert(ids.end(), {BufferId::master, BufferId::tensor_steps, BufferId::applied_steps});
+      return ids;
+    }
     case Phase::cast:
       return {BufferId::amax,         BufferId::amax_history,
               BufferId::param_scale,  BufferId::param_scale_inv,
@@ -461,21 +454,13 @@ std::vector<BufferId> written_by(Phase phase) {
 }  // namespace
 
 bool ShardedOptimizer::exists(BufferId id) const {
+  if (const std::optional<StateSlot> slot = slot_of(id)) return state_.contains(*slot);
+  if (const std::optional<StateSlot> slot = slot_of_scales(id)) return stored_.has_scales(*slot);
   switch (id) {
     case BufferId::norm_limbs:
       return setup_.hyper.norm != NormForm::inf;
     case BufferId::grad_amax:
       return setup_.hyper.norm == NormForm::inf;
-    case BufferId::exp_avg:
-    case BufferId::exp_avg_sq:
-    case BufferId::max_exp_avg_sq:
-    case BufferId::momentum_buffer:
-      return state_.contains(id);
-    case BufferId::exp_avg_scale:
-    case BufferId::exp_avg_sq_scale:
-    case BufferId::max_exp_avg_sq_scale:
-    case BufferId::momentum_buffer_scale:
-      return stored_.has_scales(id);
     case BufferId::trust_ratio:
       return traits_of(setup_.hyper.rule).trust_ratio;
     case BufferId::tensor_steps:
@@ -501,6 +486,11 @@ bool ShardedOptimizer::exists(BufferId id) const {
 }
 
 ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
+  if (const std::optional<StateSlot> slot = slot_of(id)) {
+    const bool coded = stored_.has(*slot);
+    return {id, coded ? stored_[*slot].codes() : array_view(state_.at(*slot)), ranges_};
+  }
+  if (const std::optional<StateSlot> slot = slot_of_scales(id)) return stored_.scales(*slot);
   switch (id) {
     case BufferId::step_scalars:
       return {id, words_view(scalars_, DType::u32), {}};
@@ -528,16 +518,6 @@ ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
       return {id, array_view(unscaled_grad_), ranges_};
     case BufferId::grad:
       return {id, array_view(grad_), ranges_};
-    case BufferId::exp_avg:
-    case BufferId::exp_avg_sq:
-    case BufferId::max_exp_avg_sq:
-    case BufferId::momentum_buffer:
-      return {id, stored_.has(id) ? stored_[id].codes() : array_view(state_.at(id)), ranges_};
-    case BufferId::exp_avg_scale:
-    case BufferId::exp_avg_sq_scale:
-    case BufferId::max_exp_avg_sq_scale:
-    case BufferId::momentum_buffer_scale:
-      return stored_.scales(id);
     case BufferId::master:
       return {id, bf16_master_ ? bf16_master_->view() : array_view(master_), ranges_};
     case BufferId::param_shard:
@@ -562,6 +542,8 @@ ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
       return {id, array_view(column_scales_.scale_inv), {}};
     case BufferId::column_shard:
       return {id, column_shard_.view(), ranges_};
+    default:
+      break;
   }
   fail(ErrorCode::internal, "a buffer id has no buffer", "observers use named buffers only",
        "report this as a defect");

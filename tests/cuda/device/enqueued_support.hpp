@@ -65,7 +65,7 @@ struct EnqueuedRank {
     zeros.assign(numel, 0.25F);
     FullState state;
     state.master = ones;
-    state.exp_avg = state.exp_avg_sq = zeros;
+    state.slots = {zeros, zeros};
     steps.assign(layout.tensors().size(), static_cast<std::uint64_t>(applied_steps));
     state.tensor_steps = steps;
     state.applied_steps = applied_steps;

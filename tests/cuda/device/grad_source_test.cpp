@@ -109,7 +109,8 @@ Seen run_steps(const GridPlace& place, int stage, bool layers) {
                           layers ? units() : std::vector<FlatRange>{});
   const std::vector<float> ones(layout().padded_numel(), 1.0F);
   FullState state;
-  state.master = state.exp_avg = state.exp_avg_sq = ones;
+  state.master = ones;
+  state.slots = {ones, ones};
   state.scaler = {15, 0, 1};
   on_host->load_state(state);
   optimizer->load_state(state);

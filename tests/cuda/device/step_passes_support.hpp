@@ -166,9 +166,9 @@ inline StepOnDevice::StepOnDevice(const StepTruth& start)
   memory.tensor_groups = groups_.data();
   memory.trust = {trust_sums_.data(), ratios_.data()};
   if (c.own_counts) memory.tensor_steps = steps_.data(), memory.has_grad = has_grad_.data();
-  memory.grad = pointer(grad), memory.master = pointer(master), memory.exp_avg = pointer(exp_avg);
-  memory.exp_avg_sq = pointer(exp_avg_sq), memory.max_exp_avg_sq = pointer(max_exp_avg_sq);
-  memory.momentum_buffer = pointer(momentum_buffer);
+  memory.grad = pointer(grad), memory.master = pointer(master);
+  memory.slots = {pointer(exp_avg), pointer(exp_avg_sq), pointer(max_exp_avg_sq),
+                  pointer(momentum_buffer)};
   memory.num_sets = static_cast<std::int64_t>(scalars_.get().size());
   memory.num_groups = c.num_groups,
   memory.num_tensors = static_cast<std::int64_t>(start.num_parts());

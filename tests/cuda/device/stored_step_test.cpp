@@ -110,7 +110,7 @@ TEST_CASE("state on a device: enqueued and replayed steps, some skipped, have th
         rank.setup.hyper.momentum = rule == UpdateRule::sgd ? 0.5 : 0.0;
         rank.remake(2, true);
         FullState full = rank.state();
-        full.momentum_buffer = rank.zeros;
+        full.slots[StateSlot::momentum_buffer] = rank.zeros;
         check_each_step(rank, full);
       }
     }

@@ -71,7 +71,7 @@ struct AloneRank {
     const std::vector<float> zeros(ones.size(), 0.0F);
     FullState state;
     state.master = ones;
-    state.exp_avg = state.exp_avg_sq = zeros;
+    state.slots = {zeros, zeros};
     optimizer->load_state(state);
   }
 

@@ -30,9 +30,8 @@ class OneReader final : public StateSource {
   void read(BufferId id, std::int64_t begin, Span<float> target) const override {
     if (readers_++ > 0) met_ = true;
     std::this_thread::yield();
-    const Span<const float> whole = id == BufferId::master    ? state_.master
-                                    : id == BufferId::exp_avg ? state_.exp_avg
-                                                              : state_.exp_avg_sq;
+    const Span<const float> whole =
+        id == BufferId::master ? state_.master : state_.slots[slot_of(id).value()];
     std::copy_n(whole.begin() + begin, target.size(), target.begin());
     --readers_;
   }

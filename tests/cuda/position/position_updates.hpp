@@ -108,7 +108,7 @@ inline std::vector<PositionOperation> update_operations() {
 /// The states of a rule in the order of the buffers; the parameters are the last buffer.
 inline int num_states(const cuda::host::FusedOptions& options) {
   if (options.rule == UpdateRule::sgd) return options.momentum ? 2 : 1;
-  if (!traits_of(options.rule).exp_avg_sq) return 2;
+  if (!traits_of(options.rule).keeps[StateSlot::exp_avg_sq]) return 2;
   return options.amsgrad ? 4 : 3;
 }
 
@@ -128,11 +128,11 @@ inline PositionOperation fused_row(std::string name, const cuda::host::FusedOpti
                        cuda::host::FusedState state{.master = c.view(1)};
                        const int states = num_states(options);
                        if (options.rule == UpdateRule::sgd) {
-                         if (states > 1) state.momentum_buffer = c.view(2);
+                         if (states > 1) state.slots[StateSlot::momentum_buffer] = c.view(2);
                        } else {
-                         state.exp_avg = c.view(2);
-                         if (states > 2) state.exp_avg_sq = c.view(3);
-                         if (states > 3) state.max_exp_avg_sq = c.view(4);
+                         state.slots[StateSlot::exp_avg] = c.view(2);
+                         if (states > 2) state.slots[StateSlot::exp_avg_sq] = c.view(3);
+                         if (states > 3) state.slots[StateSlot::max_exp_avg_sq] = c.view(4);
                        }
                        cuda::host::fused_update(c.exec, options, position_scalars(), 0.37F,
                                                 c.view(0), state, c.views.back());
@@ -151,8 +151,7 @@ inline PositionOperation streamed_row(std::string name, cuda::host::ParamKind ki
         const cuda::host::GradientChain chain{.unscale = still.inv_scale, .clip_coef = 0.37F};
         const cuda::host::GradStretch grad{c.view(0).data(), DType::fp32};
         const cuda::host::UpdateBuffers buffers{.master = c.view(1).data(),
-                                                .exp_avg = c.view(2).data(),
-                                                .exp_avg_sq = c.view(3).data()};
+                                                .slots = {c.view(2).data(), c.view(3).data()}};
         const cuda::host::ParamTarget target{c.views.back().data, kind, true, {9, 4, c.first}};
         cuda::host::simd_kernels(c.exec.isa)
             .fused_update({}, chain, still, grad, buffers, target, c.numel());

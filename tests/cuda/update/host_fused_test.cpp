@@ -127,10 +127,10 @@ State fused(const Exec& exec, const Setting& setting, const StepScalars& c) {
   options.trust_ratio = trust_ratio;  // no other rule reads it
   const RuleTraits& rule = traits_of(hyper.rule);
   host::FusedState views{state.master};
-  if (rule.exp_avg) views.exp_avg = state.exp_avg;
-  if (rule.exp_avg_sq) views.exp_avg_sq = state.exp_avg_sq;
-  if (hyper.amsgrad) views.max_exp_avg_sq = state.max_exp_avg_sq;
-  if (hyper.momentum != 0) views.momentum_buffer = state.momentum_buffer;
+  if (rule.keeps[StateSlot::exp_avg]) views.slots[StateSlot::exp_avg] = state.exp_avg;
+  if (rule.keeps[StateSlot::exp_avg_sq]) views.slots[StateSlot::exp_avg_sq] = state.exp_avg_sq;
+  if (hyper.amsgrad) views.slots[StateSlot::max_exp_avg_sq] = state.max_exp_avg_sq;
+  if (hyper.momentum != 0) views.slots[StateSlot::momentum_buffer] = state.momentum_buffer;
   host::fused_update(exec, options, c, clip_coef, state.grad_sum, views,
                      {state.param.data(), setting.dtype, static_cast<std::int64_t>(elements)});
   return state;
@@ -147,11 +147,11 @@ std::vector<OptimizerHyper> hypers() {
       hyper.weight_decay = (bits & 1) != 0 ? 0.1 : 0.0;
       hyper.maximize = (bits & 2) != 0;
       if ((bits & 4) != 0) hyper.clip_value = 0.02;  // about half of the elements
-      hyper.amsgrad = rule.amsgrad && (bits & 8) != 0;
-      if (rule.momentum_buffer && (bits & 8) != 0) hyper.momentum = 0.9;
+      hyper.amsgrad = rule.amsgrad() && (bits & 8) != 0;
+      if (rule.momentum() && (bits & 8) != 0) hyper.momentum = 0.9;
       if (hyper.momentum != 0 && (bits & 16) != 0) hyper.nesterov = true;
       if ((bits & 16) != 0 && !hyper.nesterov) continue;
-      if (!rule.amsgrad && !rule.momentum_buffer && (bits & 8) != 0) continue;
+      if (!rule.amsgrad() && !rule.momentum() && (bits & 8) != 0) continue;
       all.push_back(hyper);
     }
   }
@@ -206,7 +206,7 @@ TEST_CASE("fused: streamed parameters are the same bits, from any place in the s
           };
           const auto width = static_cast<std::size_t>(num_bytes(dtype));
           host::fused_update({2, isa}, options, c, clip_coef, from(state.grad_sum),
-                             {from(state.master), from(state.exp_avg), from(state.exp_avg_sq)},
+                             {from(state.master), {from(state.exp_avg), from(state.exp_avg_sq)}},
                              {state.param.data() + begin * width, dtype,
                               static_cast<std::int64_t>(elements - begin)});
           results.push_back(state);
@@ -259,7 +259,7 @@ void check_leaf(const Exec& exec, DType dtype, float last) {
   State half = wide;
   const StepScalars scalars = host::step_scalars({}, 3, 0, 1);
   for (State* state : {&wide, &half}) {
-    const host::FusedState of{state->master, state->exp_avg, state->exp_avg_sq};
+    const host::FusedState of{state->master, {state->exp_avg, state->exp_avg_sq}};
     const TensorView param{state->param.data(), DType::bf16, elements};
     if (state == &wide) host::fused_update(exec, {}, scalars, clip_coef, wide.grad_sum, of, param);
     if (state == &half) host::fused_update(exec, {}, scalars, clip_coef, stretch, of, param);

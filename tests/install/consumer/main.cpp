@@ -77,8 +77,7 @@ int main(int argc, char** /*argv*/) {
   const std::vector<float> zeros(numel);
   zeroproof::FullState first;
   first.master = master;
-  first.exp_avg = zeros;
-  first.exp_avg_sq = zeros;
+  first.slots = {zeros, zeros};
   reference->load_state(first);
   production->load_state(first);
 

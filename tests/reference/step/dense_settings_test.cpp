@@ -16,7 +16,7 @@ TEST_CASE("dense: the other rules and the state they keep, by hand") {
   reference::DenseOptimizer sgd(model.setup, model.state());
   CHECK(step(sgd, leaves));
   CHECK(three(sgd.master()) == std::vector<float>{7.75F, -3.25F, 16});  // m - g/4
-  CHECK(kept_buffers(model.setup.hyper).empty());
+  CHECK(kept_slots(model.setup.hyper).empty());
   CHECK(sgd.buffer(BufferId::momentum_buffer).data == nullptr);
 
   // One step was applied before, so the buffer (0) counts: half of it and a quarter of g.
@@ -51,9 +51,9 @@ TEST_CASE("dense: the other rules and the state they keep, by hand") {
   CHECK(step(adam, {{-24, -8, -64}, {0, 0, 0}}));
   CHECK(three(adam.master()) == std::vector<float>{7.875F, -3.8125F, 16});
   CHECK(three(adam.state(BufferId::max_exp_avg_sq)) == std::vector<float>{0.25F, 2.25F, 0});
-  const std::vector<BufferId> expected = {BufferId::exp_avg, BufferId::exp_avg_sq,
-                                          BufferId::max_exp_avg_sq};
-  CHECK(kept_buffers(model.setup.hyper) == expected);
+  const std::vector<StateSlot> expected = {StateSlot::exp_avg, StateSlot::exp_avg_sq,
+                                           StateSlot::max_exp_avg_sq};
+  CHECK(kept_slots(model.setup.hyper) == expected);
 }
 
 TEST_CASE("dense: every option is passed to the rule") {
@@ -303,8 +303,7 @@ TEST_CASE("dense: a loaded state restores parameters, and a tensor without a gra
 
   FullState saved;
   saved.master = first.master();
-  saved.exp_avg = first.state(BufferId::exp_avg);
-  saved.exp_avg_sq = first.state(BufferId::exp_avg_sq);
+  saved.slots = {first.state(BufferId::exp_avg), first.state(BufferId::exp_avg_sq)};
   saved.tensor_steps = first.tensor_steps();
   saved.applied_steps = first.applied_steps();
   saved.scaler = first.loss_scaler();

@@ -88,7 +88,7 @@ TEST_CASE("stored state: loaded values are stored as the nearest codes, with a s
   const InitialState initial = world.initial();
   const DenseWorld stored(world);
   const std::vector<float> values = stored.optimizer.values(BufferId::exp_avg_sq);
-  const Span<const float> before = initial.view().exp_avg_sq;
+  const Span<const float> before = initial.view().slots[StateSlot::exp_avg_sq];
   int largest = 0, elements = 0;
   for (const Piece& piece : layout.pieces({{0, layout.padded_numel()}})) {
     for (std::int64_t begin = 0; begin < piece.numel; begin += state_block_numel) {
@@ -117,7 +117,8 @@ TEST_CASE("stored state: a new state is exactly zero, and its scales are 1") {
   settings.layout = &layout;
   const std::vector<float> zeros(layout.padded_numel(), 0.0F);
   FullState state;
-  state.master = state.exp_avg = state.exp_avg_sq = zeros;
+  state.master = zeros;
+  state.slots = {zeros, zeros};
   const reference::DenseOptimizer optimizer(settings, state);
   for (const BufferId id : {BufferId::exp_avg_scale, BufferId::exp_avg_sq_scale}) {
     const TensorView scales = optimizer.buffer(id);
@@ -165,10 +166,8 @@ TEST_CASE("stored state: a stored state is loaded bit for bit and continues the 
                            exp_avg_sq_scale = floats(BufferId::exp_avg_sq_scale);
   FullState state;
   state.master = master;
-  state.exp_avg = exp_avg;
-  state.exp_avg_sq = exp_avg_sq;
-  state.exp_avg_scale = exp_avg_scale;
-  state.exp_avg_sq_scale = exp_avg_sq_scale;
+  state.slots = {exp_avg, exp_avg_sq};
+  state.slot_scales = {exp_avg_scale, exp_avg_sq_scale};
   state.applied_steps = through.optimizer.applied_steps();
   state.scaler = through.optimizer.loss_scaler();
   StepSettings settings = world.setup;

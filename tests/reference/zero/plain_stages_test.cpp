@@ -84,18 +84,16 @@ std::vector<T> joined(const PlainZero& page, U member) {
 PlainSteps plain_steps(const PlainWorld& world, const InitialState& initial) {
   using Shard = reference::PlainShard;
   std::vector<float> master(world.numel(), 0.0F);
-  std::vector<float> exp_avg = master;
-  std::vector<float> exp_avg_sq = master;
+  auto slots = per_slot([&](StateSlot) { return master; });
   for (const Piece& piece : world.layout.pieces({{0, world.numel()}})) {
     std::ranges::copy(reference::at(initial.master, piece), reference::at(master, piece).begin());
-    std::ranges::copy(reference::at(initial.exp_avg, piece), reference::at(exp_avg, piece).begin());
-    std::ranges::copy(reference::at(initial.exp_avg_sq, piece),
-                      reference::at(exp_avg_sq, piece).begin());
+    for (const StateSlot slot : all_state_slots)
+      std::ranges::copy(reference::at(initial.slots[slot], piece),
+                        reference::at(slots[slot], piece).begin());
   }
   FullState state = initial.view();
   state.master = master;
-  state.exp_avg = exp_avg;
-  state.exp_avg_sq = exp_avg_sq;
+  for (const StateSlot slot : all_state_slots) state.slots[slot] = slots[slot];
   const std::unique_ptr<PlainZero> page = make_page(world, state);
 
   PlainSteps steps;

@@ -19,7 +19,7 @@ TEST_CASE("rank: invalid setups are rejected") {
   });  // and everything else that validate_setup rejects
   refuses([](Alone& rank) { rank.setup.hyper.eps = 0; });
   refuses([](Alone& rank) { rank.setup.scaler.growth_interval = 0; });
-  refuses([](Alone& rank) { rank.initial.exp_avg.pop_back(); });
+  refuses([](Alone& rank) { rank.initial.slots[StateSlot::exp_avg].pop_back(); });
   refuses([](Alone& rank) { rank.initial.applied_steps = -1; });
   refuses(
       [](Alone& rank) { rank.initial.applied_steps = std::numeric_limits<std::int64_t>::max(); });

@@ -27,17 +27,14 @@ TEST_CASE("ranks: an overflow on one shard stops every rank") {
 }
 
 TEST_CASE("rank: state of the rule is required, and other state is not read") {
-  const auto load = [](UpdateRule rule, bool amsgrad, double momentum, BufferId missing) {
+  const auto load = [](UpdateRule rule, bool amsgrad, double momentum, StateSlot missing) {
     Alone rank(1);
     rank.setup.hyper.rule = rule;
     rank.setup.hyper.amsgrad = amsgrad;
     rank.setup.hyper.momentum = momentum;
     rank.optimizer = reference::make_distributed_optimizer(rank.setup);
     FullState state = rank.initial.view();
-    if (missing == BufferId::exp_avg) state.exp_avg = {};
-    if (missing == BufferId::exp_avg_sq) state.exp_avg_sq = {};
-    if (missing == BufferId::max_exp_avg_sq) state.max_exp_avg_sq = {};
-    if (missing == BufferId::momentum_buffer) state.momentum_buffer = {};
+    state.slots[missing] = {};
     state.tensor_steps = {};
     try {
       rank.optimizer->load_state(state);
@@ -49,7 +46,7 @@ TEST_CASE("rank: state of the rule is required, and other state is not read") {
     }
     return rank.optimizer->step(rank.leaves);
   };
-  using enum BufferId;
+  using enum StateSlot;
   using enum UpdateRule;
   for (const UpdateRule rule : {adamw, adam}) {
     CHECK_FALSE(load(rule, false, 0, exp_avg));
@@ -58,7 +55,7 @@ TEST_CASE("rank: state of the rule is required, and other state is not read") {
     CHECK(load(rule, false, 0, momentum_buffer));
     CHECK_FALSE(load(rule, true, 0, max_exp_avg_sq));
   }
-  for (const BufferId missing : {exp_avg, exp_avg_sq, max_exp_avg_sq}) {
+  for (const StateSlot missing : {exp_avg, exp_avg_sq, max_exp_avg_sq}) {
     CHECK(load(sgd, false, 0, missing));
     CHECK(load(sgd, false, 0.5, missing));
     CHECK(load(sgd_ema, false, 0, missing) == (missing != exp_avg));

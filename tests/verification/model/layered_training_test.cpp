@@ -73,7 +73,7 @@ std::vector<float> trained(const RunConfig& config, const workload::Text& text,
     const auto optimizer = make(setup);
     FullState state;
     state.master = first;
-    state.exp_avg = state.exp_avg_sq = zeros;
+    state.slots = {zeros, zeros};
     optimizer->load_state(state);
     for (std::int64_t step = 1; step <= 4; ++step) {
       LayeredGrads leaves(config, text, setting.tied, step);

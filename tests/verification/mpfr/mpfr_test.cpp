@@ -44,7 +44,7 @@ class Draws {
     h.beta2 = static_cast<float>(std::array{0.999, 0.95, 0.75, 0.9999}[word() % 4]);
     h.eps = std::array{1e-8, 1e-6, 1e-3, 0.1}[word() % 4];
     h.weight_decay = std::array{0.0, 0.01, 0.1, 0.7}[word() % 4];
-    h.amsgrad = traits_of(rule).amsgrad && word() % 2 == 0;
+    h.amsgrad = traits_of(rule).amsgrad() && word() % 2 == 0;
     h.maximize = word() % 2 == 0;
     if (rule == UpdateRule::sgd && word() % 4 != 0) {
       h.momentum = 0.9;

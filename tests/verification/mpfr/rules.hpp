@@ -29,7 +29,7 @@ Element<T> updated(const OptimizerHyper& h, const Factors<T>& f, bool decays, bo
   const bool coupled = rule.decay == DecayKind::coupled;
   if (decays && coupled) g = g + f.decay * p;
   T step = zero;
-  if (rule.exp_avg_sq) {
+  if (rule.keeps[StateSlot::exp_avg_sq]) {
     x.exp_avg = f.beta1 * x.exp_avg + f.rest1 * g;
     x.exp_avg_sq = f.beta2 * x.exp_avg_sq + f.rest2 * (g * g);
     T v = x.exp_avg_sq;

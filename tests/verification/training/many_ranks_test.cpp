@@ -62,7 +62,7 @@ std::vector<float> masters_after(const FlatLayout& layout, const Settings& setti
     const auto optimizer = cuda::make_distributed_optimizer(setup);
     FullState state;
     state.master = first;
-    state.exp_avg = state.exp_avg_sq = zeros;
+    state.slots = {zeros, zeros};
     optimizer->load_state(state);
     for (std::int64_t step = 1; step <= settings.steps; ++step) {
       SyntheticLayers model(layout, step);

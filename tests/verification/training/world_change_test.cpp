@@ -69,8 +69,8 @@ TEST_CASE("snapshot digest: depends on every field") {
   };
   CHECK(!changed([](Snapshot&) {}));
   CHECK(changed([](Snapshot& s) { s.master[0] += 1; }));
-  CHECK(changed([](Snapshot& s) { s.exp_avg_sq[0] += 1; }));
-  CHECK(changed([](Snapshot& s) { s.momentum_buffer[0] += 1; }));
+  CHECK(changed([](Snapshot& s) { s.slots[StateSlot::exp_avg_sq][0] += 1; }));
+  CHECK(changed([](Snapshot& s) { s.slots[StateSlot::momentum_buffer][0] += 1; }));
   CHECK(changed([](Snapshot& s) { ++s.tensor_steps.back(); }));
   CHECK(changed([](Snapshot& s) { ++s.applied_steps; }));
   CHECK(changed([](Snapshot& s) { ++s.scaler.growth_tracker; }));

@@ -66,8 +66,7 @@ KernelData::KernelData(std::int64_t numel, int num_leaves)
   memory_.pieces = pieces_.data();
   memory_.grad = grad_.data();
   memory_.master = master_.data();
-  memory_.exp_avg = exp_avg_.data();
-  memory_.exp_avg_sq = exp_avg_sq_.data();
+  memory_.slots = {exp_avg_.data(), exp_avg_sq_.data()};
   memory_.param = param_.data();
   memory_.num_sets = 1;
   memory_.num_pieces = pieces_.count();

@@ -40,7 +40,8 @@ FirstState::FirstState(const FlatLayout& layout)
 
 FullState FirstState::view() const {
   FullState state;
-  state.master = state.exp_avg = state.exp_avg_sq = values_;
+  state.master = values_;
+  state.slots = {values_, values_};
   state.applied_steps = steps_before;
   state.scaler = {log2_loss_scale, 0, 1};
   return state;

@@ -40,15 +40,15 @@ void validate_optimizer(const OptimizerHyper& o) {
                    "it weights a term of the momentum buffer", "use a value in [0, 1]");
   }
   const RuleTraits& rule = traits_of(o.rule);
-  require_config(rule.momentum_buffer || (o.momentum == 0 && o.dampening == 0),
+  require_config(rule.momentum() || (o.momentum == 0 && o.dampening == 0),
                  "optimizer.momentum or dampening is set with the rule " + std::string(rule.name),
                  "only sgd has a momentum buffer",
                  "set optimizer.rule to \"sgd\", or leave both at 0");
-  require_config(!o.nesterov || (rule.momentum_buffer && o.momentum > 0 && o.dampening == 0),
+  require_config(!o.nesterov || (rule.momentum() && o.momentum > 0 && o.dampening == 0),
                  "optimizer.nesterov is true",
                  "Nesterov momentum needs a momentum buffer without dampening",
                  "use the rule sgd with momentum above 0 and dampening 0");
-  require_config(!o.amsgrad || rule.amsgrad,
+  require_config(!o.amsgrad || rule.amsgrad(),
                  "optimizer.amsgrad is true with the rule " + std::string(rule.name),
                  "that rule does not keep the largest second moment", "use adamw or adam");
   require_config(

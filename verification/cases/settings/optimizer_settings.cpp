@@ -7,7 +7,9 @@
 namespace zeroproof::verification {
 namespace {
 
-bool second_moment(const RunConfig& c) { return traits_of(c.optimizer.rule).exp_avg_sq; }
+bool second_moment(const RunConfig& c) {
+  return traits_of(c.optimizer.rule).keeps[StateSlot::exp_avg_sq];
+}
 
 bool sgd_with_momentum(const RunConfig& c) {
   return c.optimizer.rule == UpdateRule::sgd && c.optimizer.momentum != 0;
@@ -138,7 +140,7 @@ std::vector<Setting> optimizer_settings() {
       where(second_moment, off_and_on(
                                "bias_correction", "optimizer.bias_correction",
                                [](auto& c) -> auto& { return c.optimizer.bias_correction; })),
-      where([](const RunConfig& c) { return traits_of(c.optimizer.rule).amsgrad; },
+      where([](const RunConfig& c) { return traits_of(c.optimizer.rule).amsgrad(); },
             off_and_on(
                 "amsgrad", "optimizer.amsgrad",
                 [](auto& c) -> auto& { return c.optimizer.amsgrad; })),

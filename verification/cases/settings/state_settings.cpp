@@ -1,24 +1,17 @@
 // State between steps, and its formats (R25).
 
-#include <algorithm>
-
 #include "common/step/state_buffers.hpp"
 #include "verification/cases/settings/setting.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-bool keeps_buffer(const OptimizerHyper& hyper, BufferId id) {
-  return std::ranges::count(kept_buffers(hyper), id) > 0;
-}
-
 /// The rule has a buffer with this format setting.
 bool keeps_first(const RunConfig& c) {
-  return keeps_buffer(c.optimizer, BufferId::exp_avg) ||
-         keeps_buffer(c.optimizer, BufferId::momentum_buffer);
+  return keeps(c.optimizer, StateSlot::exp_avg) || keeps(c.optimizer, StateSlot::momentum_buffer);
 }
 
-bool keeps_second(const RunConfig& c) { return keeps_buffer(c.optimizer, BufferId::exp_avg_sq); }
+bool keeps_second(const RunConfig& c) { return keeps(c.optimizer, StateSlot::exp_avg_sq); }
 
 /// With idle tensors too few elements of bf16 masters move at any rate, and the case would be
 /// mistrusted; idle tensors are tested with masters in fp32.

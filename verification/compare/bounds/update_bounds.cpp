@@ -146,7 +146,7 @@ UpdateBounds::Value UpdateBounds::moved(float master, const Value& direction) co
 bool UpdateBounds::no_overflow(const Value& grad, float old) const {
   const Real g = std::fabs(grad.exact) + grad.error;
   return g + std::fabs(static_cast<Real>(old)) < largest &&
-         (!traits_of(hyper_.rule).exp_avg_sq || g * g < largest);
+         (!traits_of(hyper_.rule).keeps[StateSlot::exp_avg_sq] || g * g < largest);
 }
 
 void UpdateBounds::adam(float grad, const ElementState& before, UpdateBound& bound) const {

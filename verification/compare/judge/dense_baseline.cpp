@@ -99,11 +99,11 @@ void DenseBaseline::record(std::int64_t number, int scale, const std::vector<dou
 
   std::vector<TrajectoryHash::Buffer> buffers = {{optimizer_.buffer(BufferId::grad_sum)},
                                                  {optimizer_.buffer(BufferId::master)}};
-  for (const BufferId id : state_ids) {
-    const TensorView view = optimizer_.buffer(id);
+  for (const StateSlot slot : all_state_slots) {
+    const TensorView view = optimizer_.buffer(buffer_of(slot));
     if (view.data == nullptr) continue;
     buffers.push_back({view});
-    const TensorView scales = optimizer_.buffer(scales_of(id));
+    const TensorView scales = optimizer_.buffer(scales_of(slot));
     if (scales.data != nullptr) buffers.push_back({scales, state_block_numel});
   }
   buffers.push_back({optimizer_.buffer(BufferId::param_full)});

@@ -13,15 +13,6 @@
 
 namespace zeroproof::verification {
 
-/// State of a rule, in the order of R6.
-inline constexpr BufferId state_ids[] = {BufferId::exp_avg, BufferId::exp_avg_sq,
-                                         BufferId::max_exp_avg_sq, BufferId::momentum_buffer};
-
-/// Scales of state, in the same order (R25).
-inline constexpr BufferId state_scale_ids[] = {BufferId::exp_avg_scale, BufferId::exp_avg_sq_scale,
-                                               BufferId::max_exp_avg_sq_scale,
-                                               BufferId::momentum_buffer_scale};
-
 /// The order of BufferId, except that a trust ratio, which scales the update of master, precedes
 /// it: the first difference is then the cause of the others.
 struct CausesFirst {

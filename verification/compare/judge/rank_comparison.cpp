@@ -57,15 +57,12 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
 void RankComparison::load_first_state() {
   FullState state = experiment_.initial_state();
   // of this TP rank, valid until both sides have copied them
-  std::array<std::vector<float>, 5> cut;
+  std::vector<float> master;
+  PerSlot<std::vector<float>> slots;
   if (!local().placement.empty()) {
-    Span<const float> FullState::*const fields[] = {
-        &FullState::master, &FullState::exp_avg, &FullState::exp_avg_sq, &FullState::max_exp_avg_sq,
-        &FullState::momentum_buffer};
-    for (std::size_t i = 0; i < cut.size(); ++i) {
-      cut[i] = layout_.to_local(place_.tp_rank, state.*fields[i]);
-      state.*fields[i] = cut[i];
-    }
+    state.master = master = layout_.to_local(place_.tp_rank, state.master);
+    for (const StateSlot slot : all_state_slots)
+      state.slots[slot] = slots[slot] = layout_.to_local(place_.tp_rank, state.slots[slot]);
   }
   reference_->load_state(state);
   candidate_->load_state(state);

@@ -25,7 +25,7 @@ void RankComparison::count_bytes() {
   const Buffers update = by_id(reference_->exposed(Phase::update));
   for (const Piece& piece : pieces_of(update.at(BufferId::master))) numel += piece.numel;
   int states = 0;
-  for (const BufferId id : state_ids) states += update.count(id) > 0 ? 1 : 0;
+  for (const StateSlot slot : all_state_slots) states += update.count(buffer_of(slot)) > 0 ? 1 : 0;
   timing_.reference_bytes =
       numel * bytes_per_element(Implementation::host, experiment_.param_dtype(), states);
   timing_.candidate_bytes =

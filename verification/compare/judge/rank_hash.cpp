@@ -31,11 +31,12 @@ void RankComparison::hash_step(std::int64_t step, const Scales& scales,
     std::vector<std::vector<float>> scales;
     std::vector<TrajectoryHash::Buffer> views = {
         {grad.view()}, {collected(update.at(BufferId::master).view, memory)}};
-    for (const BufferId id : state_ids) {
+    for (const StateSlot slot : all_state_slots) {
+      const BufferId id = buffer_of(slot);
       // compare_phase() reports a candidate that hides state; its hash then merely differs.
       if (update.count(id) == 0) continue;
       views.push_back({collected(update.at(id).view, memory)});
-      const auto scale = update.find(scales_of(id));
+      const auto scale = update.find(scales_of(slot));
       if (scale == update.end()) continue;
       scales.push_back(grad_maker_.collector().collect_scales(scale->second));
       views.push_back({{scales.back().data(), DType::fp32, numel(Span<float>(scales.back()))},

@@ -1,22 +1,26 @@
 #include "verification/compare/judge/snapshot.hpp"
 
+#include <optional>
+
 namespace zeroproof::verification {
 namespace {
 
 std::vector<float> copied(Span<const float> values) { return {values.begin(), values.end()}; }
 
+PerSlot<std::vector<float>> copied(const PerSlot<Span<const float>>& from) {
+  return per_slot([&](StateSlot slot) { return copied(from[slot]); });
+}
+
+PerSlot<Span<const float>> views(const PerSlot<std::vector<float>>& of) {
+  return per_slot([&](StateSlot slot) { return Span<const float>(of[slot]); });
+}
+
 }  // namespace
 
 Snapshot::Snapshot(const FullState& state)
     : master(copied(state.master)),
-      exp_avg(copied(state.exp_avg)),
-      exp_avg_sq(copied(state.exp_avg_sq)),
-      max_exp_avg_sq(copied(state.max_exp_avg_sq)),
-      momentum_buffer(copied(state.momentum_buffer)),
-      exp_avg_scale(copied(state.exp_avg_scale)),
-      exp_avg_sq_scale(copied(state.exp_avg_sq_scale)),
-      max_exp_avg_sq_scale(copied(state.max_exp_avg_sq_scale)),
-      momentum_buffer_scale(copied(state.momentum_buffer_scale)),
+      slots(copied(state.slots)),
+      slot_scales(copied(state.slot_scales)),
       tensor_steps(state.tensor_steps.begin(), state.tensor_steps.end()),
       param_scale(copied(state.param_scale)),
       amax_history(state.amax_history.begin(), state.amax_history.end()),
@@ -24,41 +28,17 @@ Snapshot::Snapshot(const FullState& state)
       scaler(state.scaler) {}
 
 std::vector<float>* Snapshot::buffer(BufferId id) {
-  switch (id) {
-    case BufferId::master:
-      return &master;
-    case BufferId::exp_avg:
-      return &exp_avg;
-    case BufferId::exp_avg_sq:
-      return &exp_avg_sq;
-    case BufferId::max_exp_avg_sq:
-      return &max_exp_avg_sq;
-    case BufferId::momentum_buffer:
-      return &momentum_buffer;
-    case BufferId::exp_avg_scale:
-      return &exp_avg_scale;
-    case BufferId::exp_avg_sq_scale:
-      return &exp_avg_sq_scale;
-    case BufferId::max_exp_avg_sq_scale:
-      return &max_exp_avg_sq_scale;
-    case BufferId::momentum_buffer_scale:
-      return &momentum_buffer_scale;
-    default:
-      return nullptr;
-  }
+  if (id == BufferId::master) return &master;
+  if (const std::optional<StateSlot> slot = slot_of(id)) return &slots[*slot];
+  const std::optional<StateSlot> scaled = slot_of_scales(id);
+  return scaled ? &slot_scales[*scaled] : nullptr;
 }
 
 FullState Snapshot::full() const {
   FullState state;
   state.master = master;
-  state.exp_avg = exp_avg;
-  state.exp_avg_sq = exp_avg_sq;
-  state.max_exp_avg_sq = max_exp_avg_sq;
-  state.momentum_buffer = momentum_buffer;
-  state.exp_avg_scale = exp_avg_scale;
-  state.exp_avg_sq_scale = exp_avg_sq_scale;
-  state.max_exp_avg_sq_scale = max_exp_avg_sq_scale;
-  state.momentum_buffer_scale = momentum_buffer_scale;
+  state.slots = views(slots);
+  state.slot_scales = views(slot_scales);
   state.tensor_steps = tensor_steps;
   state.applied_steps = applied_steps;
   state.scaler = scaler;
@@ -82,18 +62,15 @@ Digest Snapshot::digest(const FlatLayout& layout) const {
   }
   for (const std::uint32_t amax : amax_history) hasher.add(std::uint64_t{amax});
   for (const TensorSlot& slot : layout.tensors()) {
-    for (const std::vector<float>* values :
-         {&master, &exp_avg, &exp_avg_sq, &max_exp_avg_sq, &momentum_buffer}) {
-      if (values->empty()) continue;
-      hasher.add(
-          TensorView{const_cast<float*>(values->data()) + slot.begin, DType::fp32, slot.numel});
-    }
-    for (const std::vector<float>* scales :
-         {&exp_avg_scale, &exp_avg_sq_scale, &max_exp_avg_sq_scale, &momentum_buffer_scale}) {
-      if (scales->empty()) continue;
-      hasher.add(TensorView{const_cast<float*>(scales->data()) + slot.begin / state_block_numel,
-                            DType::fp32, (slot.numel + state_block_numel - 1) / state_block_numel});
-    }
+    const auto add = [&](const std::vector<float>& values, std::int64_t begin, std::int64_t numel) {
+      if (values.empty()) return;
+      hasher.add(TensorView{const_cast<float*>(values.data()) + begin, DType::fp32, numel});
+    };
+    add(master, slot.begin, slot.numel);
+    for (const std::vector<float>& values : slots) add(values, slot.begin, slot.numel);
+    for (const std::vector<float>& scales : slot_scales)
+      add(scales, slot.begin / state_block_numel,
+          (slot.numel + state_block_numel - 1) / state_block_numel);
   }
   return hasher.digest();
 }

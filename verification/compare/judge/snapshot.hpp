@@ -11,11 +11,11 @@ namespace zeroproof::verification {
 
 /// Everything that survives a step, undistributed (FullState), with memory of its own.
 struct Snapshot {
-  std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq,
-      momentum_buffer;  // [padded_numel] or empty
-  /// Scales of the state's blocks (R25), for formats with scales: the values above are then codes,
+  std::vector<float> master;          // [padded_numel] or empty
+  PerSlot<std::vector<float>> slots;  // [padded_numel] or empty
+  /// Scales of the slots' blocks (R25), for formats with scales: the values above are then codes,
   /// widened.
-  std::vector<float> exp_avg_scale, exp_avg_sq_scale, max_exp_avg_sq_scale, momentum_buffer_scale;
+  PerSlot<std::vector<float>> slot_scales;
   std::vector<std::uint64_t> tensor_steps;  // [num_tensors] or empty
   std::vector<float> param_scale;           // [num_blocks] or empty
   std::vector<std::uint32_t> amax_history;  // [num_blocks * history] or empty

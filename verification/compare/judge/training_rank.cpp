@@ -57,14 +57,8 @@ void TrainingRank::load(const Snapshot& from) {
       return whole.empty() ? std::vector<float>{} : layout_.to_local(tp_rank_, whole);
     };
     cut.master = here(state.master);
-    cut.exp_avg = here(state.exp_avg);
-    cut.exp_avg_sq = here(state.exp_avg_sq);
-    cut.max_exp_avg_sq = here(state.max_exp_avg_sq);
-    cut.momentum_buffer = here(state.momentum_buffer);
-    cut.exp_avg_scale = from.exp_avg_scale;
-    cut.exp_avg_sq_scale = from.exp_avg_sq_scale;
-    cut.max_exp_avg_sq_scale = from.max_exp_avg_sq_scale;
-    cut.momentum_buffer_scale = from.momentum_buffer_scale;
+    cut.slots = per_slot([&](StateSlot slot) { return here(state.slots[slot]); });
+    cut.slot_scales = from.slot_scales;
     cut.tensor_steps = from.tensor_steps;
     cut.applied_steps = from.applied_steps;
     cut.scaler = from.scaler;

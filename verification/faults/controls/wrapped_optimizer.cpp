@@ -82,16 +82,10 @@ std::vector<float> PaddingFiller::filled(Span<const float> values) {
 
 void PaddingFiller::load_state(const FullState& state) {
   const std::vector<float> master = filled(state.master);
-  const std::vector<float> exp_avg = filled(state.exp_avg);
-  const std::vector<float> exp_avg_sq = filled(state.exp_avg_sq);
-  const std::vector<float> max_exp_avg_sq = filled(state.max_exp_avg_sq);
-  const std::vector<float> momentum_buffer = filled(state.momentum_buffer);
+  const auto slots = per_slot([&](StateSlot slot) { return filled(state.slots[slot]); });
   FullState copy = state;
   copy.master = master;
-  copy.exp_avg = exp_avg;
-  copy.exp_avg_sq = exp_avg_sq;
-  copy.max_exp_avg_sq = max_exp_avg_sq;
-  copy.momentum_buffer = momentum_buffer;
+  for (const StateSlot slot : all_state_slots) copy.slots[slot] = slots[slot];
   inner_->load_state(copy);
 }
 

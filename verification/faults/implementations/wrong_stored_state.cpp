@@ -20,7 +20,6 @@ namespace zeroproof::verification {
 namespace {
 
 using cuda::HostStep;
-using cuda::state_buffers;
 namespace host = cuda::host;
 
 /// Reads the stored values, updates them, and stores them with its own scales. Correct as it is: a
@@ -52,15 +51,15 @@ class StoredUpdate : public HostStep {
   /// Whether a tensor is read, and stored again.
   virtual bool is_read(const Piece& piece) const { return steps_.updated(piece); }
   /// scale_inv used to read the codes of a block.
-  virtual float scale_inv(std::size_t buffer, const Piece& of_block) const {
-    return state_.scale(buffer, block_of(of_block));
+  virtual float scale_inv(StateSlot slot, const Piece& of_block) const {
+    return state_.scale(slot, block_of(of_block));
   }
   /// The value of a code, before it is multiplied by the scale.
   virtual float meaning(float code) const { return code; }
   /// The scale used to store a block.
-  virtual float new_scale(std::size_t buffer, const Piece& /*of_block*/, std::uint32_t amax) const {
+  virtual float new_scale(StateSlot slot, const Piece& /*of_block*/, std::uint32_t amax) const {
     if (amax == 0 || amax >= infinite) return 1;
-    return std::min(largest_of(state_.format(buffer)) / std::bit_cast<float>(amax),
+    return std::min(largest_of(state_.format(slot)) / std::bit_cast<float>(amax),
                     std::numeric_limits<float>::max());
   }
 
@@ -75,21 +74,25 @@ class StoredUpdate : public HostStep {
   struct Values {
     Piece piece;
     std::vector<float> master;
-    std::array<std::vector<float>, state_buffers.size()> kept;
+    PerSlot<std::vector<float>> kept;
 
-    host::FusedState state() { return {master, kept[0], kept[1], kept[2], kept[3]}; }
-    Span<const float> of(std::size_t buffer, const Piece& stretch) const {
-      return Span<const float>(kept[buffer])
+    host::FusedState state() {
+      return {master, per_slot([&](StateSlot slot) { return Span<float>(kept[slot]); })};
+    }
+    Span<const float> of(StateSlot slot, const Piece& stretch) const {
+      return Span<const float>(kept[slot])
           .subspan(stretch.local_begin - piece.local_begin, stretch.numel);
     }
   };
   /// Largest magnitudes of the blocks of the undistributed model, buffer after buffer.
   using BlockAmax = std::vector<std::uint64_t>;
 
-  bool has_scales_at(std::size_t i) const { return state_.kept(i) && has_scales(state_.format(i)); }
-  std::size_t word_of(std::size_t buffer, std::int64_t block) const {
-    const std::int64_t blocks = setup_.layout->padded_numel() / state_block_numel;
-    return static_cast<std::size_t>(static_cast<std::int64_t>(buffer) * blocks + block);
+  bool has_scales_at(StateSlot slot) const {
+    return state_.kept(slot) && has_scales(state_.format(slot));
+  }
+  std::size_t num_blocks() const { return setup_.layout->padded_numel() / state_block_numel; }
+  std::size_t word_of(StateSlot slot, std::int64_t block) const {
+    return static_cast<std::size_t>(slot) * num_blocks() + static_cast<std::size_t>(block);
   }
 
   /// Calls body(stretch) for the parts of a piece, each in one block.
@@ -105,11 +108,11 @@ class StoredUpdate : public HostStep {
 
   /// Calls body(codes) with the codes of a stretch, by their type.
   template <class Body>
-  void visit_codes(std::size_t buffer, const Piece& stretch, const Body& body) const {
+  void visit_codes(StateSlot slot, const Piece& stretch, const Body& body) const {
     const auto at = static_cast<std::size_t>(stretch.local_begin);
     const auto count = static_cast<std::size_t>(stretch.numel);
-    const GuardedBuffer& stored = state_[buffer];
-    switch (state_.format(buffer)) {
+    const GuardedBuffer& stored = state_[slot];
+    switch (state_.format(slot)) {
       case StateFormat::fp32:
         return body(stored.as<float>().subspan(at, count));
       case StateFormat::bf16:
@@ -129,15 +132,15 @@ class StoredUpdate : public HostStep {
     } else {
       std::ranges::copy(cuda::part(master_, piece), values.master.begin());
     }
-    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (!state_.kept(i)) continue;
-      values.kept[i].resize(count);
+    for (const StateSlot slot : all_state_slots) {
+      if (!state_.kept(slot)) continue;
+      values.kept[slot].resize(count);
       for_blocks(piece, [&](const Piece& stretch) {
-        const Span<float> x = Span<float>(values.kept[i])
+        const Span<float> x = Span<float>(values.kept[slot])
                                   .subspan(stretch.local_begin - piece.local_begin, stretch.numel);
-        visit_codes(i, stretch, [&](auto codes) { widen(exec, codes, x); });
-        if (!has_scales_at(i)) return;
-        const float inv = scale_inv(i, stretch);
+        visit_codes(slot, stretch, [&](auto codes) { widen(exec, codes, x); });
+        if (!has_scales_at(slot)) return;
+        const float inv = scale_inv(slot, stretch);
         for (float& value : x) value = meaning(value) * inv;
       });
     }
@@ -145,13 +148,13 @@ class StoredUpdate : public HostStep {
   }
 
   BlockAmax joined(const std::vector<Values>& all) const {
-    BlockAmax amax(word_of(state_buffers.size(), 0), 0);
+    BlockAmax amax(all_state_slots.size() * num_blocks(), 0);
     for (const Values& values : all) {
-      for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-        if (!has_scales_at(i)) continue;
+      for (const StateSlot slot : all_state_slots) {
+        if (!has_scales_at(slot)) continue;
         for_blocks(values.piece, [&](const Piece& stretch) {
-          std::uint64_t& word = amax[word_of(i, block_of(stretch))];
-          for (const float x : values.of(i, stretch)) {
+          std::uint64_t& word = amax[word_of(slot, block_of(stretch))];
+          for (const float x : values.of(slot, stretch)) {
             const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU;
             word = std::max<std::uint64_t>(word, magnitude > infinite ? 0x7FFFFFFFU : magnitude);
           }
@@ -169,19 +172,19 @@ class StoredUpdate : public HostStep {
     } else {
       std::ranges::copy(values.master, cuda::part(master_, piece).begin());
     }
-    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (!state_.kept(i)) continue;
+    for (const StateSlot slot : all_state_slots) {
+      if (!state_.kept(slot)) continue;
       for_blocks(piece, [&](const Piece& stretch) {
-        const Span<const float> x = values.of(i, stretch);
+        const Span<const float> x = values.of(slot, stretch);
         std::vector<float> y(x.begin(), x.end());
-        if (has_scales_at(i)) {
+        if (has_scales_at(slot)) {
           const std::int64_t block = block_of(stretch);
           const float scale =
-              new_scale(i, stretch, static_cast<std::uint32_t>(amax[word_of(i, block)]));
-          state_.scale(i, block) = 1.0F / scale;
+              new_scale(slot, stretch, static_cast<std::uint32_t>(amax[word_of(slot, block)]));
+          state_.scale(slot, block) = 1.0F / scale;
           for (float& value : y) value = value * scale;
         }
-        visit_codes(i, stretch, [&](auto codes) { narrow(exec, y, codes); });
+        visit_codes(slot, stretch, [&](auto codes) { narrow(exec, y, codes); });
       });
     }
   }
@@ -215,14 +218,14 @@ class StoredUpdate : public HostStep {
 /// Codes of a block are read with the scale of the next block of its tensor.
 class NeighboursScale final : public StoredUpdate {
   using StoredUpdate::StoredUpdate;
-  float scale_inv(std::size_t buffer, const Piece& of_block) const override {
+  float scale_inv(StateSlot slot, const Piece& of_block) const override {
     for (const Piece& piece : setup_.layout->pieces(ranges_)) {
       const std::int64_t next = (block_of(of_block) + 1) * state_block_numel;
       const bool behind = piece.tensor == of_block.tensor && piece.global_begin <= next &&
                           next < piece.global_begin + piece.numel;
-      if (behind) return state_.scale(buffer, block_of(of_block) + 1);
+      if (behind) return state_.scale(slot, block_of(of_block) + 1);
     }
-    return StoredUpdate::scale_inv(buffer, of_block);
+    return StoredUpdate::scale_inv(slot, of_block);
   }
 };
 
@@ -244,9 +247,8 @@ class RestingStoredAgain final : public StoredUpdate {
 /// A block is stored with its old scale.
 class ScaleOfLastStep final : public StoredUpdate {
   using StoredUpdate::StoredUpdate;
-  float new_scale(std::size_t buffer, const Piece& of_block,
-                  std::uint32_t /*amax*/) const override {
-    return 1.0F / scale_inv(buffer, of_block);
+  float new_scale(StateSlot slot, const Piece& of_block, std::uint32_t /*amax*/) const override {
+    return 1.0F / scale_inv(slot, of_block);
   }
 };
 

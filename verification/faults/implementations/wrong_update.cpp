@@ -120,7 +120,7 @@ class UpdateOneVectorMore final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
   void update_pieces() override {
     WrongUpdate::update_pieces();
-    const Span<float> exp_avg = state_[BufferId::exp_avg].as<float>();
+    const Span<float> exp_avg = state_[StateSlot::exp_avg].as<float>();
     constexpr std::size_t vector = 16;
     static_assert(vector * sizeof(float) <= GuardedBuffer::guard_bytes);
     std::fill_n(exp_avg.data() + exp_avg.size(), vector, 0.0F);

@@ -47,14 +47,15 @@ void master_of_params(FullState& state, const OptimizerSetup& setup, std::vector
 
 /// exp_avg is found by the position of the next tensor, if that has the same length.
 void shifted(FullState& state, const OptimizerSetup& setup, std::vector<float>& values) {
-  values.assign(state.exp_avg.begin(), state.exp_avg.end());
+  Span<const float>& exp_avg = state.slots[StateSlot::exp_avg];
+  values.assign(exp_avg.begin(), exp_avg.end());
   const std::vector<TensorSlot>& tensors = setup.layout->tensors();
   for (std::size_t i = 0; i + 1 < tensors.size(); ++i) {
     if (tensors[i].numel != tensors[i + 1].numel) continue;
-    std::copy_n(state.exp_avg.begin() + tensors[i + 1].begin, tensors[i].numel,
+    std::copy_n(exp_avg.begin() + tensors[i + 1].begin, tensors[i].numel,
                 values.begin() + tensors[i].begin);
   }
-  state.exp_avg = values;
+  exp_avg = values;
 }
 
 /// Forwards every call.

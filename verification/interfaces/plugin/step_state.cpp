@@ -1,64 +1,42 @@
 #include "verification/interfaces/plugin/step_state.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <optional>
 
 #include "common/step/state_buffers.hpp"
 #include "cuda/kernel_table.hpp"
 
 namespace zeroproof::verification {
-namespace {
-
-/// A buffer that some rules keep, and its place in the undistributed state.
-struct KeptBuffer {
-  BufferId id;
-  Span<const float> FullState::*full;
-};
-constexpr std::array<KeptBuffer, 5> kept_buffers = {{
-    {BufferId::exp_avg, &FullState::exp_avg},
-    {BufferId::exp_avg_sq, &FullState::exp_avg_sq},
-    {BufferId::max_exp_avg_sq, &FullState::max_exp_avg_sq},
-    {BufferId::momentum_buffer, &FullState::momentum_buffer},
-    {BufferId::master, &FullState::master},
-}};
-
-bool keeps(const OptimizerHyper& hyper, BufferId id) {
-  return id == BufferId::master || std::ranges::count(zeroproof::kept_buffers(hyper), id) > 0;
-}
-
-}  // namespace
-
 StepState::StepState(const OptimizerSetup& setup)
     : setup_(setup),
       param_(setup, BufferId::param_shard, setup.param_dtype),
       param_full_(setup.layout->padded_numel(), setup.param_dtype) {
-  for (const KeptBuffer& buffer : kept_buffers) {
-    if (keeps(setup.hyper, buffer.id)) buffers_.emplace_back(setup, buffer.id, DType::fp32);
-  }
+  for (const StateSlot slot : kept_slots(setup.hyper))
+    buffers_.emplace_back(setup, buffer_of(slot), DType::fp32);
+  buffers_.emplace_back(setup, BufferId::master, DType::fp32);
 }
 
 std::vector<std::pair<BufferId, TensorView>> StepState::all_whole() const {
   std::vector<std::pair<BufferId, TensorView>> all;
-  for (const KeptBuffer& kept : kept_buffers) {
-    TensorView view = {nullptr, DType::fp32, 0};
-    for (const CutBuffer& buffer : buffers_) {
-      if (buffer.id() == kept.id) view = buffer.whole().view();
-    }
-    all.emplace_back(kept.id, view);
+  for (const StateSlot slot : all_state_slots)
+    all.emplace_back(buffer_of(slot), TensorView{nullptr, DType::fp32, 0});
+  all.emplace_back(BufferId::master, TensorView{});
+  for (auto& [id, view] : all) {
+    const auto buffer = std::ranges::find(buffers_, id, &CutBuffer::id);
+    if (buffer != buffers_.end()) view = buffer->whole().view();
   }
   return all;
 }
 
 void StepState::load(const FullState& state, const cuda::TensorSteps& steps) {
   const std::vector<Piece> pieces = setup_.layout->pieces({{0, setup_.layout->padded_numel()}});
-  for (const KeptBuffer& kept : kept_buffers) {
-    for (const CutBuffer& buffer : buffers_) {
-      if (buffer.id() != kept.id) continue;
-      for (const Piece& p : pieces) {
-        std::copy_n((state.*kept.full).data() + p.global_begin, p.numel,
-                    buffer.whole().as<float>().data() + p.global_begin);
-      }
+  for (const CutBuffer& buffer : buffers_) {
+    const std::optional<StateSlot> slot = slot_of(buffer.id());
+    const Span<const float> from = slot ? state.slots[*slot] : state.master;
+    for (const Piece& p : pieces) {
+      std::copy_n(from.data() + p.global_begin, p.numel,
+                  buffer.whole().as<float>().data() + p.global_begin);
     }
   }
   for (const Piece& p : pieces) round(p, steps);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/step/state_buffers.hpp"
 #include "cuda/host/operations.hpp"
 #include "reference/operations.hpp"
 #include "reference/update_operations.hpp"
@@ -73,15 +74,17 @@ struct Setting {
   float clip_coef;
 };
 
+/// The operands of the slots that a setting keeps.
+PerSlot<Span<float>> kept_operands(OpCall& call, const Setting& s) {
+  return per_slot([&](StateSlot slot) {
+    return keeps(s.hyper, slot) ? call.get<float>(2 + static_cast<std::size_t>(slot))
+                                : Span<float>{};
+  });
+}
+
 void update_phase(OpCall& call, const Setting& s, Span<const float> grad) {
   const Span<float> master = call.get<float>(1);
-  const Span<float> maximum = s.form.amsgrad ? call.get<float>(4) : Span<float>{};
-  const Span<float> buffer = s.form.momentum ? call.get<float>(5) : Span<float>{};
-  const RuleTraits& rule = traits_of(s.form.rule);
-  reference::update_by_rule(
-      s.hyper, s.scalars, fused_ratio, grad, master,
-      {rule.exp_avg ? call.get<float>(2) : Span<float>{},
-       rule.exp_avg_sq ? call.get<float>(3) : Span<float>{}, maximum, buffer});
+  reference::update_by_rule(s.hyper, s.scalars, fused_ratio, grad, master, kept_operands(call, s));
 }
 
 void cast_phase(OpCall& call, Target target) {
@@ -120,12 +123,7 @@ void run_fused(OpCall& call) {
   options.trust_ratio = fused_ratio;
   options.stream = s.target == Target::bf16_streamed;
   if (s.target == Target::bf16_drawn) options.draw = rounding_draw;
-  const auto kept = [&](bool has, std::size_t operand) {
-    return has ? call.get<float>(operand) : Span<float>{};
-  };
-  const cuda::host::FusedState state{call.get<float>(1), kept(traits_of(s.form.rule).exp_avg, 2),
-                                     kept(traits_of(s.form.rule).exp_avg_sq, 3),
-                                     kept(s.form.amsgrad, 4), kept(s.form.momentum, 5)};
+  const cuda::host::FusedState state{call.get<float>(1), kept_operands(call, s)};
   const std::size_t param = s.target == Target::fp32 ? 6 : s.target == Target::fp16 ? 8 : 7;
   cuda::host::fused_update(call.exec, options, s.scalars, s.clip_coef, call.in<float>(0), state,
                            call.view(param));

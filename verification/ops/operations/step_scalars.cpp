@@ -102,9 +102,9 @@ OptimizerHyper hyper_from(Span<const double> h, std::uint64_t flags) {
   hyper.eps = h[3];
   hyper.weight_decay = h[4];
   hyper.bias_correction = (flags >> 7 & 3U) != 0;
-  hyper.amsgrad = (rule.amsgrad || stray) && (flags >> 9 & 1U) != 0;
+  hyper.amsgrad = (rule.amsgrad() || stray) && (flags >> 9 & 1U) != 0;
   hyper.maximize = (flags >> 10 & 1U) != 0;
-  if (rule.momentum_buffer || stray) {
+  if (rule.momentum() || stray) {
     hyper.momentum = h[5];
     hyper.dampening = h[6];
     hyper.nesterov =

@@ -85,8 +85,8 @@ Counted measured_rank(OptimizerSetup setup, const ProcessGrid& grid, int instanc
   if (instances > 1) setup.replicas = &others;
   const std::vector<float> zeros(layout.padded_numel(), 0.0F);
   FullState state;
-  state.master = state.exp_avg = state.exp_avg_sq = state.max_exp_avg_sq = state.momentum_buffer =
-      zeros;
+  state.master = zeros;
+  for (Span<const float>& slot : state.slots) slot = zeros;
   const auto optimizer = cuda::make_distributed_optimizer(setup, Space::host, false);
   optimizer->load_state(state);
   PlannedGrads grads(layout, setup.grad_dtype, units);

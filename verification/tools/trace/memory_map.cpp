@@ -11,14 +11,10 @@
 namespace zeroproof::verification {
 
 std::optional<MemoryClass> class_of(BufferId id) {
+  if (slot_of(id)) return MemoryClass::state;
   switch (id) {
     case BufferId::master:
       return MemoryClass::master;
-    case BufferId::exp_avg:
-    case BufferId::exp_avg_sq:
-    case BufferId::max_exp_avg_sq:
-    case BufferId::momentum_buffer:
-      return MemoryClass::state;
     case BufferId::param_shard:
     case BufferId::column_shard:
       return MemoryClass::param_shard;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/step/param_scaling.hpp"
+#include "common/step/state_buffers.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -54,18 +55,7 @@ std::vector<BufferId> inputs_of(Phase phase) {
     case Phase::clip:
       return {unscaled_grad, norm_limbs, grad_norm};
     case Phase::update:
-      return {grad,
-              step_scalars,
-              exp_avg,
-              exp_avg_sq,
-              max_exp_avg_sq,
-              momentum_buffer,
-              exp_avg_scale,
-              exp_avg_sq_scale,
-              max_exp_avg_sq_scale,
-              momentum_buffer_scale,
-              master,
-              applied_steps};
+      return {grad, step_scalars, applied_steps};  // and all state, in is_input()
     case Phase::cast:
       return {master, param_shard, amax_history, param_scale, param_scale_inv};
     case Phase::gather:
@@ -133,6 +123,7 @@ std::vector<std::string> formulas_of(Phase phase, UpdateRule rule, DType param_d
 }
 
 bool is_input(Phase phase, BufferId id) {
+  if (phase == Phase::update && (is_state(id) || is_state_scale(id))) return true;
   const std::vector<BufferId> inputs = inputs_of(phase);
   return std::find(inputs.begin(), inputs.end(), id) != inputs.end();
 }

@@ -213,7 +213,7 @@ OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& mo
     setup.clip_groups =
         make_clip_groups({{settings.clip_group, {settings.clip_group}, false, {}}}, model.layout());
   }
-  setup.hyper.momentum = traits_of(settings.rule).momentum_buffer ? 0.9 : 0;
+  setup.hyper.momentum = traits_of(settings.rule).momentum() ? 0.9 : 0;
   return setup;
 }
 

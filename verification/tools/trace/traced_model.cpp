@@ -83,7 +83,7 @@ std::vector<float> TracedModel::leaf(int step, std::int64_t micro_batch,
 FullState TracedModel::initial_state() const {
   FullState state;
   state.master = master_;
-  state.exp_avg = state.exp_avg_sq = state.max_exp_avg_sq = state.momentum_buffer = zeros_;
+  for (Span<const float>& slot : state.slots) slot = zeros_;
   state.scaler = scaler_;
   return state;
 }

@@ -92,8 +92,7 @@ class JobRank {
 
   /// Checks before training starts that another checkpoint fits on the disk.
   void require_space() const {
-    const std::vector<BufferId> kept = kept_buffers(experiment_.config().optimizer);
-    const auto buffers = static_cast<std::uint64_t>(kept.size()) + 1;
+    const std::uint64_t buffers = kept_slots(experiment_.config().optimizer).size() + 1;
     require_free_space(settings_.folder,
                        static_cast<std::uint64_t>(experiment_.layout().numel()) * 4 * buffers);
   }

@@ -14,23 +14,22 @@ Snapshot whole_state(const StateSource& source, const OptimizerSetup& setup,
   state.tensor_steps = source.tensor_steps();
   state.param_scale = source.param_scale();
   state.amax_history = source.amax_history();
-  for (const BufferId id : {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
-                            BufferId::max_exp_avg_sq, BufferId::momentum_buffer}) {
-    if (!source.has(id)) continue;
-    std::vector<float>& values = *state.buffer(id);
+  const auto read = [&](BufferId id, std::vector<float>& values) {
+    if (!source.has(id)) return;
     values.assign(static_cast<std::size_t>(whole.padded_numel()), 0.0F);
     for (const TensorSlot& slot : whole.tensors()) {
       if (slot.numel == 0) continue;
       source.read(id, slot.begin,
                   Span<float>(values.data() + slot.begin, static_cast<std::size_t>(slot.numel)));
     }
-  }
-  for (const BufferId id : {BufferId::exp_avg_scale, BufferId::exp_avg_sq_scale,
-                            BufferId::max_exp_avg_sq_scale, BufferId::momentum_buffer_scale}) {
-    if (!source.has(id)) continue;
-    std::vector<float>& scales = *state.buffer(id);
+  };
+  read(BufferId::master, state.master);
+  for (const StateSlot slot : all_state_slots) read(buffer_of(slot), state.slots[slot]);
+  for (const StateSlot slot : all_state_slots) {
+    if (!source.has(scales_of(slot))) continue;
+    std::vector<float>& scales = state.slot_scales[slot];
     scales.assign(static_cast<std::size_t>(whole.padded_numel() / state_block_numel), 0.0F);
-    source.read(id, 0, scales);
+    source.read(scales_of(slot), 0, scales);
   }
   return state;
 }

@@ -122,10 +122,8 @@ StepSettings settings_of(const zeroproof_call* call, const FlatLayout& layout) {
 FullState state_of(const zeroproof_call* call) {
   FullState state;
   state.master = Operand<float>(call, "master").span();
-  state.exp_avg = Operand<float>(call, "exp_avg").span();
-  state.exp_avg_sq = Operand<float>(call, "exp_avg_sq").span();
-  state.max_exp_avg_sq = Operand<float>(call, "max_exp_avg_sq").span();
-  state.momentum_buffer = Operand<float>(call, "momentum_buffer").span();
+  for (const StateSlot slot : all_state_slots)
+    state.slots[slot] = Operand<float>(call, std::string(name(slot)).c_str()).span();
   state.tensor_steps = Operand<std::uint64_t>(call, "tensor_steps").span();
   state.applied_steps =
       static_cast<std::int64_t>(*Operand<std::uint64_t>(call, "applied_steps").data);
@@ -167,12 +165,10 @@ int32_t step(const zeroproof_call* call) {
   if (!applied) return 0;
   keep("grad_norm", BufferId::grad_norm);
   keep("clip_coef", BufferId::clip_coef);
-  for (const char* name : {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "master",
-                           "tensor_steps", "applied_steps"}) {
-    for (int id = 0; id < num_buffer_ids; ++id) {
-      if (zeroproof::name(static_cast<BufferId>(id)) == name) keep(name, static_cast<BufferId>(id));
-    }
-  }
+  for (const StateSlot slot : all_state_slots)
+    keep(std::string(name(slot)).c_str(), buffer_of(slot));
+  for (const BufferId id : {BufferId::master, BufferId::tensor_steps, BufferId::applied_steps})
+    keep(std::string(name(id)).c_str(), id);
   keep("param", BufferId::param_full);
   return 0;
 }

@@ -155,11 +155,11 @@ void set_state_formats(PredictedStep& shape, const OptimizerHyper& hyper,
                        const StateFormats& formats) {
   shape.master_bytes = formats.master == MasterFormat::bf16 ? 2 : 4;
   shape.state_formats.clear();
-  for (const BufferId id : kept_buffers(hyper)) shape.state_formats.push_back(formats.of(id));
+  for (const StateSlot slot : kept_slots(hyper)) shape.state_formats.push_back(formats.of(slot));
 }
 
 int state_buffer_count(const OptimizerHyper& hyper) {
-  return static_cast<int>(kept_buffers(hyper).size());
+  return static_cast<int>(kept_slots(hyper).size());
 }
 
 PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* model) {

@@ -20,9 +20,12 @@ namespace zeroproof::verification {
 namespace {
 
 /// In the order of a step's data flow.
-constexpr BufferId flow[] = {
-    BufferId::grad_sum,        BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
-    BufferId::momentum_buffer, BufferId::master,  BufferId::param_shard};
+std::vector<BufferId> flow() {
+  std::vector<BufferId> ids = {BufferId::grad_sum};
+  for (const StateSlot slot : all_state_slots) ids.push_back(buffer_of(slot));
+  ids.insert(ids.end(), {BufferId::master, BufferId::param_shard});
+  return ids;
+}
 
 std::string shown(double value) { return std::isnan(value) ? "none" : fmt::format("{}", value); }
 
@@ -68,7 +71,7 @@ class Auditor {
   }
 
   void look_at_sums(const StepRecord& logged, const StepRecord& made, AuditFinding& finding) {
-    for (const BufferId id : flow) {
+    for (const BufferId id : flow()) {
       const std::string buffer(name(id));
       const auto a = logged.sums.find(buffer), b = made.sums.find(buffer);
       if (a == logged.sums.end() || b == made.sums.end())

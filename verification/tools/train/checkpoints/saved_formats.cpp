@@ -24,15 +24,14 @@ StateFormats saved_formats(const CheckpointReader& checkpoint) try {
 
 std::map<std::string, StateFormat> saved_scaled_formats(const CheckpointReader& checkpoint) {
   std::map<std::string, StateFormat> scaled;
-  for (const BufferId id : {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
-                            BufferId::momentum_buffer}) {
-    if (!checkpoint.has(std::string(name(scales_of(id))))) continue;
-    const StateFormat format = saved_formats(checkpoint).of(id);
+  for (const StateSlot slot : all_state_slots) {
+    if (!checkpoint.has(std::string(name(scales_of(slot))))) continue;
+    const StateFormat format = saved_formats(checkpoint).of(slot);
     ZP_CHECK(
         has_scales(format), ErrorCode::damaged,
-        checkpoint.label() + " has scales of " + std::string(name(id)) + ", and settings without",
+        checkpoint.label() + " has scales of " + std::string(name(slot)) + ", and settings without",
         "its codes cannot be decoded", "name one that zeroproof train wrote");
-    scaled[std::string(name(id))] = format;
+    scaled[std::string(name(slot))] = format;
   }
   return scaled;
 }

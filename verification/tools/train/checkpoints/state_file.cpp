@@ -130,14 +130,15 @@ void refuse_other_states(const SafetensorsReader& file, const CheckpointReader& 
   for (const SafeTensor& tensor : file.header().tensors) {
     const std::size_t dot = tensor.name.find('.');
     if (dot == std::string::npos || kept.count(tensor.name.substr(0, dot)) > 0) continue;
-    for (const BufferId id : {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
-                              BufferId::max_exp_avg_sq, BufferId::momentum_buffer}) {
-      ZP_CHECK(tensor.name.substr(0, dot) != name(id), ErrorCode::config,
-               file.label() + " has " + shown_name(tensor.name) + ", which is not kept in " +
-                   like.label(),
-               "it would be the state of another update rule",
-               "name a checkpoint of the same training with --like, or leave it out");
-    }
+    const std::string buffer = tensor.name.substr(0, dot);
+    const bool is_any_state =
+        buffer == name(BufferId::master) ||
+        std::ranges::any_of(all_state_slots, [&](StateSlot slot) { return buffer == name(slot); });
+    ZP_CHECK(
+        !is_any_state, ErrorCode::config,
+        file.label() + " has " + shown_name(tensor.name) + ", which is not kept in " + like.label(),
+        "it would be the state of another update rule",
+        "name a checkpoint of the same training with --like, or leave it out");
   }
 }
 

@@ -61,11 +61,11 @@ DumpPlan::DumpPlan(const Experiment& experiment, State state) : layout_(experime
   if (setup.clip_groups.count() > 1) of_groups = {setup.clip_groups.count()};
   buffers_.push_back({"grad_norm", BufferId::grad_norm, SafeDType::f64, false, of_groups});
   buffers_.push_back({"clip_coef", BufferId::clip_coef, SafeDType::f32, false, of_groups});
-  for (const BufferId id : kept_buffers(setup.hyper)) {
-    buffers_.push_back({std::string(name(id)), id, SafeDType::f32, true, {}});
-    if (state == State::codes && has_scales(setup.state_formats.of(id)))
+  for (const StateSlot slot : kept_slots(setup.hyper)) {
+    buffers_.push_back({std::string(name(slot)), buffer_of(slot), SafeDType::f32, true, {}});
+    if (state == State::codes && has_scales(setup.state_formats.of(slot)))
       buffers_.push_back(
-          {std::string(name(scales_of(id))), scales_of(id), SafeDType::f32, true, {}});
+          {std::string(name(scales_of(slot))), scales_of(slot), SafeDType::f32, true, {}});
   }
   if (traits_of(setup.hyper.rule).trust_ratio)
     buffers_.push_back({"trust_ratio", BufferId::trust_ratio, SafeDType::f32, false, {tensors}});

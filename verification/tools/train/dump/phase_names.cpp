@@ -42,8 +42,8 @@ std::string unknown_word(const std::string& pattern) {
 const DumpBuffer* find_buffer(const DumpPlan& plan, const std::string& name, DumpBuffer& other) {
   const auto own = std::ranges::find(plan.buffers(), name, &DumpBuffer::name);
   if (own != plan.buffers().end()) return &*own;
-  for (const char* state : {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer"}) {
-    if (name != state) continue;
+  for (const StateSlot slot : all_state_slots) {
+    if (name != zeroproof::name(slot)) continue;
     other.per_parameter = true;
     return &other;
   }

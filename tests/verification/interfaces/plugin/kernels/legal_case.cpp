@@ -27,9 +27,9 @@ bool is_update(const std::string& name) {
 
 UpdateOperands operands_of(UpdateRule rule) {
   const auto traits = traits_of(rule);
-  if (traits.exp_avg_sq)
-    return {.exp_avg = 2, .exp_avg_sq = 3, .max_exp_avg_sq = traits.amsgrad ? 4 : -1};
-  if (traits.momentum_buffer) return {.momentum_buffer = 2};
+  if (traits.keeps[StateSlot::exp_avg_sq])
+    return {.exp_avg = 2, .exp_avg_sq = 3, .max_exp_avg_sq = traits.amsgrad() ? 4 : -1};
+  if (traits.momentum()) return {.momentum_buffer = 2};
   return {.exp_avg = 2};
 }
 
@@ -71,8 +71,8 @@ UpdateSettings LegalDraw::settings(UpdateRule rule) {
   h.weight_decay = heads() ? 0 : power_of_ten(-6, 0);
   h.bias_correction = random_() % 4 != 0;
   h.maximize = heads();
-  h.amsgrad = traits_of(rule).exp_avg_sq && heads();
-  if (traits_of(rule).momentum_buffer && random_() % 4 != 0) {
+  h.amsgrad = traits_of(rule).keeps[StateSlot::exp_avg_sq] && heads();
+  if (traits_of(rule).momentum() && random_() % 4 != 0) {
     h.momentum = heads() ? 0.9 : uniform(0.01, 1);
     h.nesterov = heads();
     h.dampening = h.nesterov || heads() ? 0 : uniform(0, 1);

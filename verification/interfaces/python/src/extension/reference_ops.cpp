@@ -8,6 +8,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
+#include "common/step/state_buffers.hpp"
 #include "reference/operations.hpp"
 #include "reference/update_operations.hpp"
 #include "verification/interfaces/python/src/extension/arrays.hpp"
@@ -56,26 +57,22 @@ void update(const std::string& rule, const nb::dict& settings, std::int64_t t, n
   std::vector<HostArray> arrays = {input(grad, "grad"), output(master, "master")};
   same_shape(arrays[0], arrays[1], "master");
   apart(arrays[0], arrays[1], "master");
-  const auto span = [&](const char* name) {
-    if (!state.contains(name)) return Span<float>{};
-    arrays.push_back(output(state[name], name));
+  const reference::StateSpans spans = per_slot([&](StateSlot slot) {
+    const std::string name(zeroproof::name(slot));
+    if (!state.contains(name.c_str())) return Span<float>{};
+    arrays.push_back(output(state[name.c_str()], name.c_str()));
     same_shape(arrays[0], arrays.back(), name);
     for (std::size_t i = 0; i + 1 < arrays.size(); ++i) apart(arrays[i], arrays.back(), name);
     return arrays.back().as<float>();
-  };
-  reference::StateSpans spans;
-  spans.exp_avg = span("exp_avg");
-  spans.exp_avg_sq = span("exp_avg_sq");
-  spans.max_exp_avg_sq = span("max_exp_avg_sq");
-  spans.momentum_buffer = span("momentum_buffer");
+  });
   const Span<const float> g = arrays[0].as<float>();
   const Span<float> p = arrays[1].as<float>();
   const nb::gil_scoped_release others_may_run;
   float trust_ratio = 1;
   if (traits_of(hyper.rule).trust_ratio) {
     TrustNorms norms;
-    reference::lamb_norms({}, {hyper.maximize}, scalars, g, p, spans.exp_avg, spans.exp_avg_sq,
-                          norms);
+    reference::lamb_norms({}, {hyper.maximize}, scalars, g, p, spans[StateSlot::exp_avg],
+                          spans[StateSlot::exp_avg_sq], norms);
     trust_ratio = reference::lamb_trust_ratio(scalars, norms);
   }
   reference::update_by_rule(hyper, scalars, trust_ratio, g, p, spans);

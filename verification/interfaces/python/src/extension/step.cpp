@@ -153,7 +153,7 @@ LossScalerState scaler_state(const nb::dict& state, const LossScalerConfig& conf
 /// A buffer that these settings do not keep would be ignored silently.
 void require_kept(const nb::dict& state, const OptimizerHyper& hyper) {
   std::vector<std::string> known = {"applied_steps", "scaler"};
-  for (const BufferId id : kept_buffers(hyper)) known.emplace_back(name(id));
+  for (const StateSlot slot : kept_slots(hyper)) known.emplace_back(name(slot));
   for (const auto& [key, value] : state) {
     const auto buffer = nb::cast<std::string>(key);
     ZP_CHECK(std::ranges::find(known, buffer) != known.end(), ErrorCode::config,
@@ -173,11 +173,11 @@ nb::dict sharded_step(const std::vector<std::string>& names, const Shapes& shape
   const FlatLayout layout(input.params);
   input.master = flat(master, "the parameter", layout);
   require_kept(state, request.hyper);
-  for (const BufferId id : kept_buffers(request.hyper)) {
-    const std::string buffer(name(id));
-    input.kept[id] = state.contains(buffer.c_str())
-                         ? flat(nb::cast<nb::list>(state[buffer.c_str()]), buffer, layout)
-                         : std::vector<float>(layout.padded_numel());
+  for (const StateSlot slot : kept_slots(request.hyper)) {
+    const std::string buffer(name(slot));
+    input.kept[slot] = state.contains(buffer.c_str())
+                           ? flat(nb::cast<nb::list>(state[buffer.c_str()]), buffer, layout)
+                           : std::vector<float>(layout.padded_numel());
   }
   for (const nb::handle leaf : micro_batches)
     input.leaves.push_back(

@@ -66,14 +66,7 @@ void place(const ExposedBuffer& from, std::byte* to) {
 FullState state_of(const StepInput& input) {
   FullState state;
   state.master = input.master;
-  const auto view = [&](BufferId id) {
-    const auto found = input.kept.find(id);
-    return found == input.kept.end() ? Span<const float>{} : Span<const float>(found->second);
-  };
-  state.exp_avg = view(BufferId::exp_avg);
-  state.exp_avg_sq = view(BufferId::exp_avg_sq);
-  state.max_exp_avg_sq = view(BufferId::max_exp_avg_sq);
-  state.momentum_buffer = view(BufferId::momentum_buffer);
+  for (const auto& [slot, values] : input.kept) state.slots[slot] = values;
   state.applied_steps = input.applied_steps;
   state.scaler = input.scaler;
   return state;
@@ -118,7 +111,7 @@ StepOutput step_on_virtual_ranks(const FlatLayout& layout, const StepInput& inpu
   const ShardMap shards(numel, request.world_size, request.bucket_numel);
   StepOutput output;
   output.kept[BufferId::master].resize(numel);
-  for (const BufferId id : kept_buffers(request.hyper)) output.kept[id].resize(numel);
+  for (const StateSlot slot : kept_slots(request.hyper)) output.kept[buffer_of(slot)].resize(numel);
   output.param.resize(numel * num_bytes(request.param_dtype));
   const std::size_t clip_groups = request.clip_groups.size() + 1;
   output.grad_norm.assign(clip_groups, std::numeric_limits<double>::quiet_NaN());

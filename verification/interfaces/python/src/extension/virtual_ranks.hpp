@@ -14,8 +14,8 @@ namespace zeroproof::python {
 /// All inputs of a step, in flat order.
 struct StepInput {
   std::vector<ParamSpec> params;
-  std::vector<float> master;                    // [padded_numel]
-  std::map<BufferId, std::vector<float>> kept;  // [padded_numel] each; state of the rule
+  std::vector<float> master;                     // [padded_numel]
+  std::map<StateSlot, std::vector<float>> kept;  // [padded_numel] each; state of the rule
   std::vector<std::vector<std::byte>>
       leaves;  // [micro_batches], [padded_numel] of the gradient dtype each
   std::int64_t applied_steps = 0;
@@ -56,8 +56,8 @@ struct StepOutput {
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
   std::map<BufferId, std::vector<float>> kept;  // master and the state of the rule, [padded_numel]
-  std::vector<std::byte> param;                 // [padded_numel] of the parameter dtype
-  std::vector<ObservedBuffer> observers;        // in the order of phases, then ranks
+  std::vector<std::byte> param;                  // [padded_numel] of the parameter dtype
+  std::vector<ObservedBuffer> observers;         // in the order of phases, then ranks
 };
 
 /// Errors: invalid_argument, with the rank's text, if a setup or a step refuses; nonfinite under
