@@ -57,6 +57,22 @@ TEST_CASE("update rules: the state each of them keeps, in the order of R6") {
   CHECK(kept_slots(hyper_of(UpdateRule::lion, false, 0)) == one);
 }
 
+TEST_CASE("state slots: values and scales are buffers named after the slot") {
+  for (const StateSlot slot : all_state_slots) {
+    CHECK(slot_of(buffer_of(slot)) == slot);
+    CHECK(slot_of_scales(scales_of(slot)) == slot);
+    CHECK(name(scales_of(slot)) == std::string(name(slot)) + "_scale");
+  }
+  CHECK(name(StateSlot::momentum_buffer) == "momentum_buffer");
+  int states = 0, scales = 0;
+  for (int id = 0; id < num_buffer_ids; ++id) {
+    if (is_state(static_cast<BufferId>(id))) ++states;
+    if (is_state_scale(static_cast<BufferId>(id))) ++scales;
+  }
+  CHECK(states == 5);  // with master
+  CHECK(scales == 4);
+}
+
 TEST_CASE("update rules: rules with the decay in the gradient") {
   CHECK(traits_of(UpdateRule::adamw).decay == DecayKind::decoupled);
   CHECK(traits_of(UpdateRule::adam).decay == DecayKind::coupled);
