@@ -40,7 +40,7 @@ Span<const std::byte> StoredChunk::code_bytes() const {
 }
 
 Span<const float> StoredChunk::scale_inv() const {
-  const TensorView scales = buffer_.scales(BufferId::exp_avg_scale).view;
+  const TensorView scales = buffer_.scales(StateSlot::exp_avg).view;
   return {static_cast<const float*>(scales.data), static_cast<std::size_t>(scales.numel)};
 }
 
