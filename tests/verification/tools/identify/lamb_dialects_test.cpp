@@ -12,6 +12,8 @@
 #include "verification/tools/identify/grid.hpp"
 #include "verification/tools/identify/identify.hpp"
 
+namespace lamb_dialects_test {
+
 namespace {
 
 using namespace zeroproof;
@@ -280,3 +282,5 @@ TEST_CASE("identify lamb: limits of a ratio belong to a library") {
   expect("deepspeed-fused-lamb:nnnn", "limited to 0.01 .. 10");
   expect("torch-optimizer-lamb", "norm of the weights limited to 10");
 }
+
+}  // namespace lamb_dialects_test
