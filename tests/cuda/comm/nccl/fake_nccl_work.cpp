@@ -88,7 +88,7 @@ void do_work(const Calls& calls) {
 const char* name(Kind kind) {
   constexpr const char* names[] = {"send",       "recv",           "all_gather", "broadcast",
                                    "all_reduce", "reduce_scatter", "reduce",     "register"};
-  return names[kind];
+  return names[static_cast<std::size_t>(kind)];
 }
 
 std::size_t bytes_of(ncclDataType_t type) {

@@ -5,6 +5,8 @@
 
 #include "tests/cuda/comm/nccl/nccl_failures_support.hpp"
 
+namespace nccl_broken_test {
+
 using namespace zeroproof;
 using namespace zeroproof::copies_test;
 using namespace zeroproof::nccl_test;
@@ -163,3 +165,5 @@ TEST_CASE("nccl failures: of several communicators the hanging one is named") {
     contains(complaints(), "met");
   }
 }
+
+}  // namespace nccl_broken_test

@@ -11,6 +11,8 @@
 #include "cuda/comm/nccl_calls.hpp"
 #include "cuda/comm/nccl_cause.hpp"
 
+namespace nccl_cause_test {
+
 using namespace zeroproof;
 using cuda::find_cause;
 using cuda::NcclCalls;
@@ -79,3 +81,5 @@ TEST_CASE("nccl cause: calls that a rank no longer keeps are not counted as miss
   check_cause({{100, 36}, {20, 10}, {100, 36}}, false,
               "broadcast #11 from root 0 of nccl:3 did not end on rank 1");
 }
+
+}  // namespace nccl_cause_test

@@ -13,6 +13,8 @@
 #include "tests/cuda/comm/nccl/nccl_support.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace nccl_collectives_test {
+
 using namespace zeroproof;
 using namespace zeroproof::copies_test;
 using namespace zeroproof::nccl_test;
@@ -144,7 +146,8 @@ TEST_CASE("NCCL communicator: traffic is counted as on the host") {
         }
       }
       Traffic counted = hosts.traffic();
-      counted.of_kind[Collective::barrier] = {};  // one of hosts in either case
+      counted.of_kind[static_cast<std::size_t>(Collective::barrier)] =
+          {};  // one of hosts in either case
       CHECK(traffic_of(nccl) == counted);
     });
   }
@@ -236,3 +239,5 @@ TEST_CASE("NCCL communicator: unsupported calls are refused") {
     comm->broadcast(on_device<std::byte>(words, 8), 1);  // the communicator still works
   });
 }
+
+}  // namespace nccl_collectives_test

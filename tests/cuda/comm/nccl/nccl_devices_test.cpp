@@ -7,6 +7,8 @@
 
 #include "tests/cuda/comm/nccl/nccl_support.hpp"
 
+namespace nccl_devices_test {
+
 using namespace zeroproof;
 using namespace zeroproof::nccl_test;
 
@@ -57,3 +59,5 @@ TEST_CASE("nccl devices: an environment variable allows it, from 2.30 on") {
   ::unsetenv(variable);
   CHECK(complaints().empty());
 }
+
+}  // namespace nccl_devices_test

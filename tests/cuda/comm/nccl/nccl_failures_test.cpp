@@ -5,6 +5,8 @@
 
 #include "tests/cuda/comm/nccl/nccl_failures_support.hpp"
 
+namespace nccl_failures_test {
+
 using namespace zeroproof;
 using namespace zeroproof::copies_test;
 using namespace zeroproof::nccl_test;
@@ -139,3 +141,5 @@ TEST_CASE("nccl failures: a device that hangs is named with the call") {
       });
   CHECK(complaints().empty());
 }
+
+}  // namespace nccl_failures_test

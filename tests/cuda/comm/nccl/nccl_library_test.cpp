@@ -11,6 +11,8 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/support/skip.hpp"
 
+namespace nccl_library_test {
+
 using namespace zeroproof;
 using namespace zeroproof::nccl_test;
 using cuda::NcclLibrary;
@@ -109,3 +111,5 @@ TEST_CASE("nccl library: the real one reports the missing driver") {
   const auto self = make_self_communicator();
   expect_error(ErrorCode::unavailable, [&] { cuda::make_nccl_communicator(*self, *library); });
 }
+
+}  // namespace nccl_library_test

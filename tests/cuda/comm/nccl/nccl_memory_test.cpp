@@ -10,6 +10,8 @@
 #include "tests/cuda/comm/nccl/nccl_support.hpp"
 #include "tests/cuda/expect_error.hpp"
 
+namespace nccl_memory_test {
+
 using namespace zeroproof;
 using namespace zeroproof::copies_test;
 using namespace zeroproof::nccl_test;
@@ -220,3 +222,5 @@ TEST_CASE("nccl memory: messages in deregistered memory are reported") {
   });
   contains(complaints(), "uses a window after its deregistration");
 }
+
+}  // namespace nccl_memory_test

@@ -10,6 +10,8 @@
 #include "tests/cuda/device/enqueued_support.hpp"
 #include "tests/cuda/device/sim/streams_support.hpp"
 
+namespace steps_test {
+
 using namespace zeroproof;
 using namespace zeroproof::nccl_test;
 using namespace zeroproof::tests;
@@ -278,3 +280,5 @@ TEST_CASE("nccl steps: a rank that ends between two steps frees its window first
   CHECK(complaints().empty());
   CHECK(windows() == 0);
 }
+
+}  // namespace steps_test

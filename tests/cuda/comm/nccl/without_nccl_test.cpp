@@ -7,6 +7,8 @@
 #include "cuda/comm/nccl_library.hpp"
 #include "cuda/comm/nccl_memory.hpp"
 
+namespace without_nccl_test {
+
 using namespace zeroproof;
 
 TEST_CASE("without nccl.h: every use of NCCL reports that it is missing") {
@@ -24,3 +26,5 @@ TEST_CASE("without nccl.h: every use of NCCL reports that it is missing") {
   CHECK(refused([] { const cuda::NcclLibrary library("libnccl.so.2"); }));
   CHECK(cuda::describe_nccl() == "no NCCL: this program was built without nccl.h");
 }
+
+}  // namespace without_nccl_test
