@@ -56,8 +56,8 @@ struct StepOutput {
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
   std::map<BufferId, std::vector<float>> kept;  // master and the state of the rule, [padded_numel]
-  std::vector<std::byte> param;                  // [padded_numel] of the parameter dtype
-  std::vector<ObservedBuffer> observers;         // in the order of phases, then ranks
+  std::vector<std::byte> param;                 // [padded_numel] of the parameter dtype
+  std::vector<ObservedBuffer> observers;        // in the order of phases, then ranks
 };
 
 /// Errors: invalid_argument, with the rank's text, if a setup or a step refuses; nonfinite under
