@@ -18,7 +18,7 @@ function(zp_test name)
   target_include_directories(${name} SYSTEM PRIVATE ${ZP_DOCTEST_DIR})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
   zp_precompile(${name} doctest.h)
-  # The files of a folder are one compile: a file whose helpers have names of another's is in a namespace of its own name.
+  # The files of a folder are compiled together; where two define the same name, each is in a namespace named after its file.
   set(folders "")
   foreach(source IN LISTS arg_SOURCES)
     cmake_path(GET source PARENT_PATH folder)

@@ -20,7 +20,7 @@ std::string plugin_file(const std::string& name) {
   return tests::build_folder() + "/plugins/" + name + ".so";
 }
 
-/// The environment of the processes that a test starts names the misbehaviour of misbehaving_kernels.cu.
+/// While it exists, new processes have the name of a function of misbehaving_kernels.cu in ZP_KERNEL.
 class Odd {
  public:
   explicit Odd(const std::string& name) { ::setenv("ZP_KERNEL", name.c_str(), 1); }

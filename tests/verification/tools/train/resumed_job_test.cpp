@@ -72,7 +72,7 @@ TEST_CASE("job: ended after every step, every recipe, ranks and stages changing 
   check_recipes(six_steps);
 }
 
-TEST_CASE("nightly: job: ended after every one of 20 steps, as before") {
+TEST_CASE("nightly: job: ended after every one of 20 steps, every recipe") {
   check_recipes(twenty_steps);
 }
 
