@@ -57,6 +57,19 @@ void raise_file_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+bool command_ended = false;
+
+/// A library may end the whole program: libgomp does with exit code 1 where no thread can be created,
+/// and here 1 means that a comparison failed. `std::exit` calls this last.
+void exit_of_a_library() {
+  if (command_ended) return;
+  std::fputs(
+      "zeroproof: a library ended the program (its message is above); raise the system limits, or "
+      "run fewer cases at once with --jobs\n",
+      stderr);
+  ::_exit(9);
+}
+
 /// The results of a run that went well must have arrived somewhere; a worse exit code stays.
 int finished(int code) {
   try {
@@ -119,8 +132,10 @@ int main(int argc, char** argv) {
   keep_freed_memory();
   raise_file_limit();
   std::signal(SIGXFSZ, SIG_IGN);  // beyond a limit of file sizes a write fails with an error
+  std::atexit(exit_of_a_library);
   std::unique_ptr<verification::MpiLife> mpi;
   const int code = run(argc, argv, mpi);
+  command_ended = true;
   if (verification::inside_mpi_job()) verification::RankNotes::ended(code);
   if (mpi) mpi->set_exit_code(code);
   return code;
