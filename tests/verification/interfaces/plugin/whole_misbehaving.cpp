@@ -216,8 +216,11 @@ zeroproof_plugin misbehaving() {
   for (const Misbehaviour& row : all) {
     if (kind != nullptr && std::strcmp(row.name, kind) == 0) plugin.step = row.step;
   }
-  // Built before the step field existed: the memory after it is not part of the struct.
-  if (plugin.step == nullptr) plugin.struct_size = offsetof(zeroproof_plugin, step);
+  // Built before the step field existed: what the memory after it holds is not part of the struct.
+  if (plugin.step == nullptr) {
+    plugin.struct_size = offsetof(zeroproof_plugin, step);
+    plugin.step = does_nothing;
+  }
   return plugin;
 }
 
