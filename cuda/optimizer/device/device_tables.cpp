@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cuda/comm/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/step_ranks.hpp"
 #include "cuda/device/step/piece_numel.hpp"
 
 namespace zeroproof::cuda {
