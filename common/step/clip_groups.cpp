@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-#include "common/step/require_config.hpp"
+#include "common/base/error.hpp"
+#include "common/base/shown.hpp"
 #include "common/step/tensor_groups.hpp"
 
 namespace zeroproof {
@@ -11,11 +12,11 @@ void validate(const std::vector<ClipGroupRule>& rules) {
   for (std::size_t i = 0; i < rules.size(); ++i) {
     validate_group(rules, i, "clip group");
     const ClipGroupRule& rule = rules[i];
-    require_config(
-        !rule.max_norm || (std::isfinite(*rule.max_norm) && *rule.max_norm >= 0),
-        "clip group '" + rule.name + "': max_norm is " + shown(rule.max_norm.value_or(0)),
-        "a negative limit would reverse every gradient",
-        "use a positive number, 0 for no clipping, or leave it out for the run's");
+    ZP_CHECK(!rule.max_norm || (std::isfinite(*rule.max_norm) && *rule.max_norm >= 0),
+             ErrorCode::config,
+             "clip group '" + rule.name + "': max_norm is " + shown(rule.max_norm.value_or(0)),
+             "a negative limit would reverse every gradient",
+             "use a positive number, 0 for no clipping, or leave it out for the run's");
   }
 }
 

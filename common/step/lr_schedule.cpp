@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "common/base/shown.hpp"
 #include "common/step/portable_math64.hpp"
-#include "common/step/require_config.hpp"
 
 namespace zeroproof {
 namespace {
@@ -70,19 +70,20 @@ double warmup_lr(const ScheduleConfig& schedule, double max_lr, std::int64_t pro
 /// Rejects settings that a table excludes.
 void validate_table(const ScheduleConfig& s) {
   const bool table = s.decay == DecayShape::table;
-  require_config(table || s.rates.empty(), "schedule.rates is given without decay \"table\"",
-                 "the rates would have no effect", "set decay = \"table\", or remove rates");
+  ZP_CHECK(table || s.rates.empty(), ErrorCode::config,
+           "schedule.rates is given without decay \"table\"", "the rates would have no effect",
+           "set decay = \"table\", or remove rates");
   if (!table) return;
-  require_config(!s.rates.empty(), "schedule.rates is empty with decay \"table\"",
-                 "the table has the rate of every step", "set one rate for each step");
-  require_config(s.warmup == 0 && s.unit == ScheduleUnit::steps && !s.first_is_zero,
-                 "schedule.warmup, unit or first_is_zero is set with decay \"table\"",
-                 "the table has a rate for every step, the first ones too, and begins with step 1",
-                 "remove them, and put the warm-up into rates");
+  ZP_CHECK(!s.rates.empty(), ErrorCode::config, "schedule.rates is empty with decay \"table\"",
+           "the table has the rate of every step", "set one rate for each step");
+  ZP_CHECK(s.warmup == 0 && s.unit == ScheduleUnit::steps && !s.first_is_zero, ErrorCode::config,
+           "schedule.warmup, unit or first_is_zero is set with decay \"table\"",
+           "the table has a rate for every step, the first ones too, and begins with step 1",
+           "remove them, and put the warm-up into rates");
   for (std::size_t i = 0; i < s.rates.size(); ++i) {
-    require_config(std::isfinite(s.rates[i]) && s.rates[i] >= 0,
-                   "rate " + std::to_string(i + 1) + " of schedule.rates is " + shown(s.rates[i]),
-                   "rule R5 requires rates that are finite and 0 or more", "use such a number");
+    ZP_CHECK(std::isfinite(s.rates[i]) && s.rates[i] >= 0, ErrorCode::config,
+             "rate " + std::to_string(i + 1) + " of schedule.rates is " + shown(s.rates[i]),
+             "rule R5 requires rates that are finite and 0 or more", "use such a number");
   }
 }
 
@@ -169,36 +170,35 @@ void validate(const ScheduleConfig& s) {
   for (const auto& [key, length] :
        {std::pair{"warmup", s.warmup}, std::pair{"decay_end", s.decay_end},
         std::pair{"wsd_decay", s.wsd_decay}, std::pair{"weight_decay_end", s.weight_decay_end}}) {
-    require_config(length >= 0 && length <= longest,
-                   std::string("schedule.") + key + " is " + std::to_string(length),
-                   "it counts steps or samples, in fp64", "use a value from 0 to 2^53");
+    ZP_CHECK(length >= 0 && length <= longest, ErrorCode::config,
+             std::string("schedule.") + key + " is " + std::to_string(length),
+             "it counts steps or samples, in fp64", "use a value from 0 to 2^53");
   }
   for (const auto& [key, rate] :
        {std::pair{"warmup_init_lr", s.warmup_init_lr}, std::pair{"min_lr", s.min_lr},
         std::pair{"weight_decay_begin", s.weight_decay_begin}}) {
-    require_config(std::isfinite(rate) && rate >= 0,
-                   std::string("schedule.") + key + " is " + shown(rate),
-                   "rule R5 requires rates that are finite and 0 or more", "use such a number");
+    ZP_CHECK(std::isfinite(rate) && rate >= 0, ErrorCode::config,
+             std::string("schedule.") + key + " is " + shown(rate),
+             "rule R5 requires rates that are finite and 0 or more", "use such a number");
   }
   validate_table(s);
   const bool has_end = s.decay != DecayShape::constant && s.decay != DecayShape::table;
-  require_config(!has_end || s.decay_end > s.warmup,
-                 "schedule.decay_end " + std::to_string(s.decay_end) +
-                     " is not after schedule.warmup " + std::to_string(s.warmup),
-                 "the rate falls between the two", "use a later decay_end, or decay \"constant\"");
-  require_config(s.decay != DecayShape::wsd || s.wsd_decay <= s.decay_end - s.warmup,
-                 "schedule.wsd_decay " + std::to_string(s.wsd_decay) + " is longer than the " +
-                     std::to_string(s.decay_end - s.warmup) + " units between warmup and decay_end",
-                 "the rate would fall before it has risen",
-                 "use a shorter wsd_decay or a later decay_end");
-  require_config(s.decay != DecayShape::exponential || s.min_lr > 0,
-                 "schedule.min_lr is 0 with decay \"exponential\"",
-                 "an exponential never reaches 0, rule R20",
-                 "set min_lr above 0, or use another decay");
-  require_config(s.weight_decay_ramp == RampShape::constant || s.weight_decay_end >= 1,
-                 "schedule.weight_decay_end is 0 with weight_decay_ramp \"" +
-                     std::string(ramps[static_cast<std::size_t>(s.weight_decay_ramp)]) + "\"",
-                 "the ramp would have no effect", "set its end, or use \"constant\"");
+  ZP_CHECK(!has_end || s.decay_end > s.warmup, ErrorCode::config,
+           "schedule.decay_end " + std::to_string(s.decay_end) + " is not after schedule.warmup " +
+               std::to_string(s.warmup),
+           "the rate falls between the two", "use a later decay_end, or decay \"constant\"");
+  ZP_CHECK(s.decay != DecayShape::wsd || s.wsd_decay <= s.decay_end - s.warmup, ErrorCode::config,
+           "schedule.wsd_decay " + std::to_string(s.wsd_decay) + " is longer than the " +
+               std::to_string(s.decay_end - s.warmup) + " units between warmup and decay_end",
+           "the rate would fall before it has risen",
+           "use a shorter wsd_decay or a later decay_end");
+  ZP_CHECK(s.decay != DecayShape::exponential || s.min_lr > 0, ErrorCode::config,
+           "schedule.min_lr is 0 with decay \"exponential\"",
+           "an exponential never reaches 0, rule R20", "set min_lr above 0, or use another decay");
+  ZP_CHECK(s.weight_decay_ramp == RampShape::constant || s.weight_decay_end >= 1, ErrorCode::config,
+           "schedule.weight_decay_end is 0 with weight_decay_ramp \"" +
+               std::string(ramps[static_cast<std::size_t>(s.weight_decay_ramp)]) + "\"",
+           "the ramp would have no effect", "set its end, or use \"constant\"");
 }
 
 }  // namespace zeroproof

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "common/base/error.hpp"
-#include "common/step/require_config.hpp"
+#include "common/base/shown.hpp"
 #include "common/step/tensor_groups.hpp"
 
 namespace zeroproof {
@@ -12,27 +12,28 @@ namespace {
 void validate_rates(const GroupRule& rule, const ScheduleConfig& schedule) {
   const std::string of = "param group '" + rule.name + "': ";
   const auto rate = [&](const char* key, double value) {
-    require_config(std::isfinite(value) && value >= 0, of + key + " is " + shown(value),
-                   "rule R5 requires rates that are finite and 0 or more", "use such a number");
+    ZP_CHECK(std::isfinite(value) && value >= 0, ErrorCode::config,
+             of + key + " is " + shown(value),
+             "rule R5 requires rates that are finite and 0 or more", "use such a number");
   };
   rate("lr_mult", rule.lr_mult);
   rate("weight_decay_mult", rule.weight_decay_mult);
   rate("lr", rule.lr.value_or(0));
   rate("min_lr", rule.min_lr.value_or(0));
-  require_config(!rule.lr || rule.lr_mult == 1, of + "it has both lr and lr_mult",
-                 "a group's own lr replaces the run's lr * lr_mult", "remove one of the two");
-  require_config(schedule.decay != DecayShape::table || (!rule.lr && !rule.min_lr),
-                 of + "it has an lr or a min_lr of its own with decay \"table\"",
-                 "the table has the rate of every step, and the two would have no effect",
-                 "use lr_mult, or another decay");
-  require_config(
-      schedule.decay != DecayShape::exponential || rule.min_lr.value_or(schedule.min_lr) > 0,
-      of + "min_lr is 0 with decay \"exponential\"", "an exponential never reaches 0, rule R20",
-      "set min_lr above 0, or use another decay");
-  require_config(schedule.decay == DecayShape::constant || !rule.lr ||
-                     rule.min_lr.value_or(schedule.min_lr) <= *rule.lr,
-                 of + "its lr is below its min_lr", "the rate would rise where the schedule falls",
-                 "raise lr, or set a lower min_lr for the group");
+  ZP_CHECK(!rule.lr || rule.lr_mult == 1, ErrorCode::config, of + "it has both lr and lr_mult",
+           "a group's own lr replaces the run's lr * lr_mult", "remove one of the two");
+  ZP_CHECK(schedule.decay != DecayShape::table || (!rule.lr && !rule.min_lr), ErrorCode::config,
+           of + "it has an lr or a min_lr of its own with decay \"table\"",
+           "the table has the rate of every step, and the two would have no effect",
+           "use lr_mult, or another decay");
+  ZP_CHECK(schedule.decay != DecayShape::exponential || rule.min_lr.value_or(schedule.min_lr) > 0,
+           ErrorCode::config, of + "min_lr is 0 with decay \"exponential\"",
+           "an exponential never reaches 0, rule R20", "set min_lr above 0, or use another decay");
+  ZP_CHECK(schedule.decay == DecayShape::constant || !rule.lr ||
+               rule.min_lr.value_or(schedule.min_lr) <= *rule.lr,
+           ErrorCode::config, of + "its lr is below its min_lr",
+           "the rate would rise where the schedule falls",
+           "raise lr, or set a lower min_lr for the group");
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/error.hpp"
 #include "common/layout/flat_layout.hpp"
-#include "common/step/require_config.hpp"
 #include "common/step/tensor_match.hpp"
 
 namespace zeroproof {
@@ -17,15 +17,16 @@ namespace zeroproof {
 template <class Rule>
 void validate_group(const std::vector<Rule>& rules, std::size_t i, const std::string& kind) {
   const Rule& rule = rules[i];
-  require_config(!rule.name.empty(), kind + " " + std::to_string(i + 1) + " has no name",
-                 "reports and errors name groups", "set one");
-  require_config(std::none_of(rules.begin(), rules.begin() + static_cast<std::ptrdiff_t>(i),
-                              [&](const Rule& other) { return other.name == rule.name; }),
-                 "two " + kind + "s have the name '" + rule.name + "'",
-                 "reports and errors name groups", "rename one of them");
-  require_config(!rule.match.empty() || rule.vectors,
-                 kind + " '" + rule.name + "' has neither match nor vectors",
-                 "it matches no tensor", "list tensors in match, or set vectors = true");
+  ZP_CHECK(!rule.name.empty(), ErrorCode::config,
+           kind + " " + std::to_string(i + 1) + " has no name", "reports and errors name groups",
+           "set one");
+  ZP_CHECK(std::none_of(rules.begin(), rules.begin() + static_cast<std::ptrdiff_t>(i),
+                        [&](const Rule& other) { return other.name == rule.name; }),
+           ErrorCode::config, "two " + kind + "s have the name '" + rule.name + "'",
+           "reports and errors name groups", "rename one of them");
+  ZP_CHECK(!rule.match.empty() || rule.vectors, ErrorCode::config,
+           kind + " '" + rule.name + "' has neither match nor vectors", "it matches no tensor",
+           "list tensors in match, or set vectors = true");
 }
 
 /// The group of every tensor, [num_tensors]: i + 1 for the first rule i that matches it, else 0; empty without rules.
@@ -50,10 +51,11 @@ std::vector<int> group_tensors(const std::vector<Rule>& rules, const FlatLayout&
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const std::string problem = kind + " '" + rules[i].name + "' ";
     const std::string why = lost + " would have no effect";
-    require_config(matched[i], problem + "matches no tensor", why,
-                   "compare match with the names of the model's tensors");
-    require_config(used[i], problem + "gets no tensor: earlier groups match all of its own", why,
-                   "move it up, or narrow the groups before it");
+    ZP_CHECK(matched[i], ErrorCode::config, problem + "matches no tensor", why,
+             "compare match with the names of the model's tensors");
+    ZP_CHECK(used[i], ErrorCode::config,
+             problem + "gets no tensor: earlier groups match all of its own", why,
+             "move it up, or narrow the groups before it");
   }
   return of_tensor;
 }

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "common/base/error.hpp"
-#include "common/step/require_config.hpp"
+#include "common/base/shown.hpp"
 #include "verification/compare/judge/dense_baseline.hpp"
 #include "verification/compare/judge/verdict.hpp"
 #include "verification/training/available_memory.hpp"

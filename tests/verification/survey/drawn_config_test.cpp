@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "common/step/require_config.hpp"
+#include "common/base/shown.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/verification/survey/drawn_config.hpp"
 #include "verification/cases/suites/selection.hpp"

@@ -6,7 +6,6 @@
 
 #include "common/base/error.hpp"
 #include "common/io/files/regular_file.hpp"
-#include "common/step/require_config.hpp"
 #include "verification/cases/config/nearest.hpp"
 
 namespace zeroproof {
@@ -30,12 +29,13 @@ RunConfig main_config() {
 void apply_toml_file(RunConfig& config, const std::string& path) {
   require_regular_file(path, "configuration file");
   std::ifstream file(path, std::ios::binary);
-  require_config(file.good(), "configuration file " + path + " cannot be read",
-                 "the file has the settings of the run", "check the path and its permissions");
+  ZP_CHECK(file.good(), ErrorCode::config, "configuration file " + path + " cannot be read",
+           "the file has the settings of the run", "check the path and its permissions");
   std::ostringstream content;
   if (file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
-  require_config(!file.bad() && content.good(), "configuration file " + path + " cannot be read",
-                 "a read failed", "check the disk and run again");
+  ZP_CHECK(!file.bad() && content.good(), ErrorCode::config,
+           "configuration file " + path + " cannot be read", "a read failed",
+           "check the disk and run again");
   apply_toml(config, content.str(), path);
 }
 
