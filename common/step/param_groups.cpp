@@ -23,7 +23,7 @@ void validate_rates(const GroupRule& rule, const ScheduleConfig& schedule) {
   ZP_CHECK(!rule.lr || rule.lr_mult == 1, ErrorCode::config, of + "it has both lr and lr_mult",
            "a group's own lr replaces the run's lr * lr_mult", "remove one of the two");
   ZP_CHECK(schedule.decay != DecayShape::table || (!rule.lr && !rule.min_lr), ErrorCode::config,
-           of + "it has an lr or a min_lr of its own with decay \"table\"",
+           of + "it sets lr or min_lr with decay \"table\"",
            "the table has the rate of every step, and the two would have no effect",
            "use lr_mult, or another decay");
   ZP_CHECK(schedule.decay != DecayShape::exponential || rule.min_lr.value_or(schedule.min_lr) > 0,

@@ -54,7 +54,7 @@ std::vector<int> group_tensors(const std::vector<Rule>& rules, const FlatLayout&
     ZP_CHECK(matched[i], ErrorCode::config, problem + "matches no tensor", why,
              "compare match with the names of the model's tensors");
     ZP_CHECK(used[i], ErrorCode::config,
-             problem + "gets no tensor: earlier groups match all of its own", why,
+             problem + "gets no tensor: earlier groups match all of its tensors", why,
              "move it up, or narrow the groups before it");
   }
   return of_tensor;
