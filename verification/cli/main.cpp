@@ -59,10 +59,11 @@ void raise_file_limit() {
 
 bool command_ended = false;
 
-/// A library may end the whole program: libgomp does with exit code 1 where no thread can be created,
-/// and here 1 means that a comparison failed. `std::exit` calls this last.
-void exit_of_a_library() {
+/// Called by std::exit. If no thread can be created, libgomp calls exit(1); but exit code 1 of this
+/// program means that a comparison failed.
+void report_exit_of_library() {
   if (command_ended) return;
+  std::fflush(stdout);
   std::fputs(
       "zeroproof: a library ended the program (its message is above); raise the system limits, or "
       "run fewer cases at once with --jobs\n",
@@ -132,7 +133,7 @@ int main(int argc, char** argv) {
   keep_freed_memory();
   raise_file_limit();
   std::signal(SIGXFSZ, SIG_IGN);  // beyond a limit of file sizes a write fails with an error
-  std::atexit(exit_of_a_library);
+  std::atexit(report_exit_of_library);
   std::unique_ptr<verification::MpiLife> mpi;
   const int code = run(argc, argv, mpi);
   command_ended = true;
