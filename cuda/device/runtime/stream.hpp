@@ -67,7 +67,7 @@ class UseStream {
 /// Whether a graph captures the work of the current stream instead of running it.
 bool capturing();
 
-/// A mark in a stream, without a time. Any host thread may query it.
+/// A mark in a stream, without a time. Any host thread may query it while none records it.
 class Event {
  public:
   Event();

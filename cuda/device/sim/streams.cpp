@@ -198,11 +198,12 @@ void Event::record() {
 }
 
 bool Event::reached() const {
-  const std::unique_lock lock(sim::device_mutex(), std::try_to_lock);
-  if (!lock.owns_lock()) return false;  // another thread waits for the device, which is working
   const sim::Mark& mark = mark_->at;
   if (!mark.queue) return true;
   if (mark.capture) refuse_in_capture("querying an event");
+  if (mark.queue->passed(mark.position)) return true;
+  const std::unique_lock lock(sim::device_mutex(), std::try_to_lock);
+  if (!lock.owns_lock()) return false;  // another thread waits for the device, which is working
   return sim::make_progress(*mark.queue, mark.position);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The work of a simulated stream, and marks in it.
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -26,7 +27,7 @@ struct QueuedWork {
   Mark until = {};
 };
 
-/// Nothing in it runs by itself. All calls hold device_mutex().
+/// Nothing in it runs by itself. All calls but passed() hold device_mutex().
 class WorkQueue {
  public:
   void push(QueuedWork work);
@@ -47,7 +48,7 @@ class WorkQueue {
   int pace = 1;  ///< pieces of work that the next poll of an event of this queue runs
 
  private:
-  std::int64_t done_ = 0;
+  std::atomic<std::int64_t> done_ = 0;
   std::deque<QueuedWork> work_;
 };
 

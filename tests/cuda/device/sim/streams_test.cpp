@@ -252,8 +252,12 @@ TEST_CASE("simulated streams: repeated polls do not slow the device down") {
 }
 
 TEST_CASE("simulated streams: a poll does not wait for work on another thread") {
+  std::string names;
   Stream stream;
-  Event event;
+  Event event, before;
+  enqueue_name(names, 'a');
+  before.record();
+  wait_for_stream();
   std::atomic<bool> started = false, queried = false;
   const auto wait_until = [](const std::atomic<bool>& flag) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
@@ -270,11 +274,12 @@ TEST_CASE("simulated streams: a poll does not wait for work on another thread") 
   });
   std::thread waiter([&] { wait_for_event(event); });
   const bool began = wait_until(started);
-  const bool reached = event.reached();
+  const bool reached = event.reached(), before_reached = before.reached();
   queried = true;
   waiter.join();
   CHECK(began);
   CHECK_FALSE(reached);
+  CHECK(before_reached);
   CHECK(queried_in_time);
   CHECK(event.reached());
 }
