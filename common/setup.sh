@@ -15,6 +15,7 @@ Environment (an empty value counts as unset):
   ZP_YAML=AUTO|ON|OFF     quantization rules (AUTO: if yaml-cpp is found or can be installed)
   ZP_JOBS=N               parallel compilers and tests (all cores)
   ZP_DRY_RUN=0|1          1: print the commands, change nothing
+  CI=true                 packages of the gate are required; otherwise tests without theirs are skipped
   CXX                     the compiler (the first that works)
 HELP
 }
@@ -127,9 +128,10 @@ zp_setup() {
   zp_find_compiler
   zp_required='' zp_wanted=''
   for zp_of in build $zp_scope mpi yaml; do
-    case $zp_of:$zp_mpi:$zp_yaml in
-      mpi:OFF:* | yaml:*:OFF) continue ;;
-      gate:* | nightly:* | tsan:* | mpi:AUTO:* | yaml:*:AUTO) ;;
+    case $zp_of:$zp_mpi:$zp_yaml:${CI:-} in
+      mpi:OFF:* | yaml:*:OFF:*) continue ;;
+      gate:*:true) zp_required="$zp_required gate" ;;  # CI skips no test for lack of a package
+      gate:* | nightly:* | tsan:* | mpi:AUTO:* | yaml:*:AUTO:*) ;;
       *) zp_required="$zp_required $zp_of" ;;
     esac
     zp_wanted="$zp_wanted $zp_of"
