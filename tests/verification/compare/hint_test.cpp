@@ -214,6 +214,7 @@ TEST_CASE("hint: limbs of a norm are read as their sum") {
   CHECK(says(times(2, 1), "as if everything was counted 2 times"));
   CHECK_FALSE(says(times(2, 1), "ranks"));
   CHECK(says(times(3, 2), "as if a part was counted again"));
+  CHECK(says(times(5, 2), "as if a part was counted again"));
   CHECK(says(times(1, 2), "as if a part was left out"));
   CHECK(times(0, 1) == "they represent 0: nothing was counted");
   got = want;
