@@ -1,5 +1,6 @@
 #include "verification/interfaces/plugin/arena.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -36,8 +37,10 @@ std::size_t bytes_of(const PluginOperand& operand) {
 
 }  // namespace
 
-PluginArena::PluginArena() : file_(::memfd_create("zeroproof-plugin", MFD_CLOEXEC)) {
-  if (file_ < 0) refuse();
+/// Sealed: a page that the process takes away would end this program when it reads it (SIGBUS).
+PluginArena::PluginArena()
+    : file_(::memfd_create("zeroproof-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+  if (file_ < 0 || ::fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) refuse();
 }
 
 PluginArena::~PluginArena() {

@@ -2,6 +2,7 @@
 
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -9,8 +10,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <vector>
 
 namespace zeroproof::verification {
 namespace {
@@ -24,6 +27,69 @@ void limit(int resource, std::int64_t most) {
   ::setrlimit(static_cast<__rlimit_resource_t>(resource), &wanted);
 }
 
+/// A seccomp program. Calls without a rule are allowed.
+class CallFilter {
+ public:
+  CallFilter() {
+    load(offsetof(seccomp_data, arch));
+    jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
+    end(kill);
+    load(offsetof(seccomp_data, nr));
+    jump(BPF_JGE, first_x32_call, 0, 1);
+    end(kill);
+  }
+
+  void ends_process(long call) { rule(call, kill); }
+  void fails(long call, std::uint32_t error) { rule(call, SECCOMP_RET_ERRNO | error); }
+  /// EPERM unless the first argument is one of the two numbers.
+  void fails_unless(long call, std::uint32_t argument, std::uint32_t or_argument) {
+    jump(BPF_JEQ, static_cast<std::uint32_t>(call), 0, 5);
+    load(offsetof(seccomp_data, args));
+    jump(BPF_JEQ, argument, 2, 0);
+    jump(BPF_JEQ, or_argument, 1, 0);
+    end(SECCOMP_RET_ERRNO | EPERM);
+    end(SECCOMP_RET_ALLOW);
+  }
+  /// Ends the process unless the first argument has one of these bits.
+  void ends_process_without(long call, std::uint32_t bits) {
+    jump(BPF_JEQ, static_cast<std::uint32_t>(call), 0, 4);
+    load(offsetof(seccomp_data, args));
+    jump(BPF_JSET, bits, 1, 0);
+    end(kill);
+    end(SECCOMP_RET_ALLOW);
+  }
+
+  void install() {
+    end(SECCOMP_RET_ALLOW);
+    const sock_fprog program = {static_cast<unsigned short>(lines_.size()), lines_.data()};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) {
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kill = SECCOMP_RET_KILL_PROCESS;
+  static constexpr std::uint32_t first_x32_call =
+      0x40000000;  // the same calls, pointers of 32 bits
+
+  void rule(long call, std::uint32_t what) {
+    jump(BPF_JEQ, static_cast<std::uint32_t>(call), 0, 1);
+    end(what);
+  }
+  void load(std::size_t offset) {
+    lines_.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset)));
+  }
+  /// Skips lines: so many if the comparison of the loaded word with the value is true, or false.
+  void jump(std::uint16_t comparison, std::uint32_t value, std::uint8_t if_true,
+            std::uint8_t if_false) {
+    lines_.push_back(BPF_JUMP(static_cast<std::uint16_t>(BPF_JMP | comparison | BPF_K), value,
+                              if_true, if_false));
+  }
+  void end(std::uint32_t what) { lines_.push_back(BPF_STMT(BPF_RET | BPF_K, what)); }
+
+  std::vector<sock_filter> lines_;
+};
+
 }  // namespace
 
 void limit_child(const PluginLimits& limits) {
@@ -35,49 +101,43 @@ void limit_child(const PluginLimits& limits) {
         4096);  // the kernel counts all threads of a user, and none of root: see forbid_processes
 }
 
-void forbid_processes() {
-  constexpr std::uint32_t kill = SECCOMP_RET_KILL_PROCESS;
-  constexpr std::uint32_t refuse = SECCOMP_RET_ERRNO;
-  const auto word = [](std::size_t offset) {
-    return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));
-  };
-  const auto end = [](std::uint32_t what) { return sock_filter BPF_STMT(BPF_RET | BPF_K, what); };
-  // The next line is for this number; other numbers skip it.
-  const auto only = [](long number) {
-    return sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0,
-                                1);
-  };
-  sock_filter filter[] = {
-      word(offsetof(seccomp_data, arch)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
-      end(kill),
-      word(offsetof(seccomp_data, nr)),
-      only(SYS_fork),
-      end(kill),
-      only(SYS_vfork),
-      end(kill),
-      only(SYS_execve),
-      end(kill),
-      only(SYS_execveat),
-      end(kill),
-      only(SYS_clone3),
-      end(refuse | ENOSYS),  // its flags cannot be filtered; the C library falls back to clone
-      only(SYS_ptrace),
-      end(refuse | EPERM),
-      only(SYS_process_vm_readv),
-      end(refuse | EPERM),
-      only(SYS_process_vm_writev),
-      end(refuse | EPERM),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
-      word(offsetof(seccomp_data, args)),
-      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0),
-      end(kill),
-      end(SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+int landlock_version() {
+  const long version =
+      ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  return std::max(0, static_cast<int>(version));
+}
+
+void forbid_others() {
+  constexpr std::uint64_t scope_signal = 2;
+  // The header of Debian 12 lacks the last two fields.
+  struct {
+    std::uint64_t handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_BLOCK;  // one has to be given
+    std::uint64_t handled_access_net = 0, scoped = 0;
+  } rules;
+  const int version = landlock_version();
+  if (version == 0) return;
+  if (version >= landlock_with_signals) rules.scoped = scope_signal;
+  const long set = ::syscall(SYS_landlock_create_ruleset, &rules, sizeof(rules), 0);
+  if (set < 0) return;
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) {
-    ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+    ::syscall(SYS_landlock_restrict_self, set, 0);
   }
+  ::close(static_cast<int>(set));
+}
+
+void forbid_processes() {
+  CallFilter filter;
+  for (const long call : {SYS_fork, SYS_vfork, SYS_execve, SYS_execveat}) filter.ends_process(call);
+  filter.ends_process_without(SYS_clone, CLONE_THREAD);
+  filter.fails(SYS_clone3, ENOSYS);  // its flags cannot be filtered; the C library uses clone then
+  for (const long call :
+       {SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_tkill, SYS_pidfd_send_signal})
+    filter.fails(call, EPERM);
+  const auto self = static_cast<std::uint32_t>(::getpid());
+  for (const long call : {SYS_kill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo})
+    filter.fails_unless(call, self, self);
+  filter.fails_unless(SYS_prlimit64, self, 0);
+  filter.install();
 }
 
 }  // namespace zeroproof::verification

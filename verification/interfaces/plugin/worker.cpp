@@ -166,11 +166,12 @@ std::unique_ptr<WorkerDevice> open_device(std::int32_t device_type, PluginHello&
 
 int plugin_worker(int argc, char** argv) {
   if (argc != 3 && argc != 4) return plugin_connection_lost;
-  end_with_parent();
   PluginHello hello;
   const std::unique_ptr<WorkerDevice> device =
       argc == 4 ? open_device(std::atoi(argv[3]), hello) : nullptr;
+  forbid_others();
   forbid_processes();  // not earlier: a driver may have to start one
+  end_with_parent();   // not earlier: both are rules of this thread and those that it starts
   const bool ready = argc == 3 || device != nullptr;
   const zeroproof_plugin* plugin = ready ? load_library(argv[2], hello) : nullptr;
   send_to_parent(hello);

@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/verification/interfaces/plugin/clip_plugin.h"
@@ -105,6 +107,44 @@ static int32_t says_no(const zeroproof_call* call) {
   return 7;
 }
 
+/* Attacks on the process of the judge. Each returns 42 if it is refused. */
+static int32_t refused(int failed) { return failed ? 42 : 0; }
+static int32_t shrinks_memory(const zeroproof_call* call) {
+  (void)call;
+  return refused(ftruncate(4, 0) != 0);
+}
+static int32_t kills_judge(const zeroproof_call* call) {
+  (void)call;
+  return refused(kill(getppid(), SIGKILL) != 0);
+}
+static int32_t stops_judge(const zeroproof_call* call) {
+  (void)call;
+  return refused(syscall(SYS_tgkill, getppid(), getppid(), SIGSTOP) != 0);
+}
+static int32_t limits_judge(const zeroproof_call* call) {
+  const struct rlimit none = {0, 0};
+  (void)call;
+  return refused(prlimit(getppid(), RLIMIT_FSIZE, &none, NULL) != 0);
+}
+static int32_t opens_judge_memory(const zeroproof_call* call) {
+  char path[32];
+  (void)call;
+  snprintf(path, sizeof(path), "/proc/%d/mem", (int)getppid());
+  return refused(open(path, O_RDWR) < 0);
+}
+/* The socket of the harness sends SIGKILL when it has data. */
+static int32_t owns_signal(const zeroproof_call* call) {
+  (void)call;
+  fcntl(3, F_SETOWN, getppid());
+  fcntl(3, F_SETSIG, SIGKILL);
+  fcntl(3, F_SETFL, fcntl(3, F_GETFL) | O_ASYNC);
+  return 0;
+}
+static int32_t calls_x32(const zeroproof_call* call) {
+  (void)call;
+  return refused(syscall(0x40000000 | SYS_getpid) < 0);
+}
+
 /* Work that goes on after the call. */
 static float* late_target;
 static int late_delay;
@@ -130,11 +170,19 @@ static int32_t writes_later(const zeroproof_call* call) {
 }
 
 /* All are mentioned, so that a library with one of them does not complain about the others. */
-static int32_t (*const all[])(const zeroproof_call*) = {
-    segv,           aborts,        exits,         loops,       allocates,
-    forks,          floods_stdout, floods_stderr, closes,      writes_file,
-    writes_behind,  writes_before, writes_input,  rounds_up,   flushes,
-    blocks_signals, says_no,       writes_late,   writes_later};
+static int32_t (*const all[])(const zeroproof_call*) = {segv,          aborts,
+                                                        exits,         loops,
+                                                        allocates,     forks,
+                                                        floods_stdout, floods_stderr,
+                                                        closes,        writes_file,
+                                                        writes_behind, writes_before,
+                                                        writes_input,  rounds_up,
+                                                        flushes,       blocks_signals,
+                                                        says_no,       shrinks_memory,
+                                                        kills_judge,   stops_judge,
+                                                        limits_judge,  opens_judge_memory,
+                                                        owns_signal,   calls_x32,
+                                                        writes_late,   writes_later};
 
 static int32_t clip(const zeroproof_call* call) {
   (void)all;

@@ -80,6 +80,16 @@ TEST_CASE("plug-in: limits of memory, time, files and output hold") {
   expect("floods_stderr", Status::error, "its last output: ");
 }
 
+TEST_CASE("plug-in: the process of the judge cannot be reached") {
+  const std::string refused = "returned 42 in clip";
+  for (const char* name : {"shrinks_memory", "kills_judge", "stops_judge", "limits_judge"})
+    expect(name, Status::error, refused);
+  expect("calls_x32", Status::crashed, "died of SIGSYS");
+  if (landlock_version() > 0) expect("opens_judge_memory", Status::error, refused);
+  // Its owner would get a signal with the next request.
+  if (landlock_version() >= landlock_with_signals) expect("owns_signal", Status::pass, "");
+}
+
 TEST_CASE("plug-in: writes outside of outputs or after the call are found") {
   expect("writes_behind", Status::fail, "grad was written outside its bounds");
   expect("writes_before", Status::fail, "was written outside its bounds");
