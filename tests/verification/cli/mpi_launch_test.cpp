@@ -140,6 +140,17 @@ TEST_CASE("mpi launch: returns the output and the status") {
   CHECK(zeroproof::tests::read_file(output) == "out\nerr\n");
 }
 
+TEST_CASE("mpi launch: a stopped guard is continued") {
+  int stopped = 0;
+  const Ended ended = run_mpirun({"sh", "-c", "sleep 0.5; exit 3"}, "/dev/null", [&] {
+    std::ifstream children("/proc/thread-self/children");
+    for (pid_t pid = 0; stopped == 0 && children >> pid; ++stopped) ::kill(pid, SIGSTOP);
+    return JobState::runs;
+  });
+  CHECK(stopped == 1);
+  CHECK(WEXITSTATUS(ended.status) == 3);
+}
+
 #if defined(ZP_HAVE_MPI)
 TEST_CASE("mpi launch: ranks end with the program that started them") {
   const zeroproof::tests::TemporaryFolder

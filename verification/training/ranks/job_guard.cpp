@@ -230,7 +230,10 @@ void JobGuard::forget() {
 bool JobGuard::ended_within(std::chrono::milliseconds limit) {
   if (ended_) return true;
   pollfd link{link_, POLLIN, 0};
-  if (::poll(&link, 1, static_cast<int>(limit.count())) <= 0) return false;
+  if (::poll(&link, 1, static_cast<int>(limit.count())) <= 0) {
+    ::kill(pid_, SIGCONT);  // a stopped guard would never report
+    return false;
+  }
   if (!read_word(&status_)) status_ = SIGKILL;  // the guard was killed, and the command with it
   ended_ = true;
   forget();
@@ -253,6 +256,7 @@ void end_guarded_job() {
   const pid_t pid = current_pid;
   if (link < 0 || pid <= 0) return;
   send_word(link, &quit, 1);
+  ::kill(pid, SIGCONT);
   // The waiting thread reaps the process; here its end is enough.
   siginfo_t info{};
   for (int i = 0; i < 250; ++i) {
