@@ -129,7 +129,18 @@ std::string of_a_narrower_format(const HintEvidence& e, const Differing& d) {
   return {};
 }
 
+/// |value| = 2^exponent.
+bool is_power_of_two(double value, int& exponent) {
+  const bool power = std::frexp(std::fabs(value), &exponent) == 0.5;
+  --exponent;
+  return power;
+}
+
+/// "3", and "2^-16" for a power of two that is hard to recognise in decimal digits.
 std::string plain(double value) {
+  int exponent = 0;
+  if (is_power_of_two(value, exponent) && std::abs(exponent) > 9)
+    return (value < 0 ? "-2^" : "2^") + std::to_string(exponent);
   char text[40];
   std::snprintf(text, sizeof(text), "%.7g", value);
   return text;
@@ -154,7 +165,8 @@ std::optional<double> common_ratio(const Differing& d) {
 
 /// "divided by 7, the number of micro-batches", with every factor of that value.
 std::string named(const HintEvidence& e, const Differing& d, double ratio) {
-  const double allowed = std::max(8 * d.half_ulp, 1e-9);
+  // A factor of fp64 numbers may be 1 / fp32(1 / M), which is within two roundings to fp32 of M.
+  const double allowed = std::max(8 * d.half_ulp, 0x1p-23);
   for (const bool divided : {false, true}) {
     std::string names;
     double value = 1;
@@ -181,9 +193,11 @@ std::string of_a_factor(const HintEvidence& e, const Differing& d) {
   if (!name.empty()) return "the expected values " + name;
   const double whole = std::round(std::fabs(*ratio) < 1 ? 1 / *ratio : *ratio);
   const double exact = std::fabs(*ratio) < 1 ? 1 / whole : whole;
-  // In fp64 a small integer is not a coincidence, even for a single element.
-  const bool exact_factor = e.want.dtype == DType::fp64 && std::fabs(whole) <= 16 &&
-                            std::fabs(*ratio / exact - 1) <= 0x1p-50;
+  // In fp64 a small integer or a power of two is not a coincidence, even for a single element.
+  int exponent = 0;
+  const bool exact_factor = e.want.dtype == DType::fp64 &&
+                            (is_power_of_two(*ratio, exponent) ||
+                             (std::fabs(whole) <= 16 && std::fabs(*ratio / exact - 1) <= 0x1p-50));
   if (!exact_factor && (d.at.size() < few || all_equal(d.want))) return {};
   return plain(*ratio) + " times the expected values";
 }

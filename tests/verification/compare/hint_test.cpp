@@ -140,6 +140,26 @@ TEST_CASE("hint: a factor, with its name where it has one") {
              "multiplied by 7"));  // a named factor needs only one element
 }
 
+TEST_CASE("hint: a factor of one fp64 number, also after roundings to fp32") {
+  const std::vector<NamedFactor> factors = {{"the number of micro-batches", 7}};
+  const auto of_norm = [&](double factor) {
+    double want = 0.5628459049;
+    double got = want * factor;
+    HintEvidence e;
+    e.want = {&want, DType::fp64, 1};
+    e.got = {&got, DType::fp64, 1};
+    e.factors = factors;
+    return hint(e);
+  };
+  CHECK(says(of_norm(1 / static_cast<double>(1.0F / 7)), "multiplied by 7, the number of micro"));
+  CHECK(says(of_norm(1.0F / 7), "divided by 7, the number of micro-batches"));
+  CHECK(of_norm(0x1p-16) == "they hold 2^-16 times the expected values");
+  CHECK(of_norm(0x1p20) == "they hold 2^20 times the expected values");
+  CHECK(of_norm(0.5) == "they hold 0.5 times the expected values");
+  CHECK(of_norm(7.00001).empty());
+  CHECK(of_norm(18).empty());
+}
+
 TEST_CASE("hint: a multiple of another buffer, alone or added") {
   const Values tenth = changed(grad, [](std::size_t, float x) { return 0.1F * x; });
   CHECK(says(Look{want, tenth, {}, grad}.said(), "they hold 0.1 times the values of grad"));
