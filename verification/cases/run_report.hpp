@@ -72,9 +72,8 @@ struct RunReport {
   std::vector<const Suite*> suites;  ///< suite of the cases
   std::vector<Result> results;       ///< in the order of the suites
   std::string held_to;  ///< "the dialect torch-cpu-fused", "any legal order"; "" for the contract
-  std::vector<std::string>
-      notes;  ///< omissions with their reasons, a sentence each; the caller prints them
-  std::vector<VisitedAxis> axes;  ///< with --cover
+  std::vector<std::string> notes;  ///< omissions with their reasons, drawn numbers
+  std::vector<VisitedAxis> axes;   ///< with --cover
   double seconds = 0;
 
   std::int64_t count(Status status) const;

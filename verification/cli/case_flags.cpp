@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <random>
 #include <type_traits>
 
 #include "common/base/error.hpp"
@@ -98,7 +99,20 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   ZP_CHECK(!flags.plugin.empty() || flags.accept.empty(), ErrorCode::config,
            "--accept was given without --plugin", "built-in implementations are compared bitwise",
            "add --plugin FILE, or leave the flag out");
+  ZP_CHECK(!flags.plugin.empty() || (flags.second_seed.empty() && flags.declined.empty()),
+           ErrorCode::config,
+           (flags.declined.empty() ? "--second-seed" : "--declined") +
+               std::string(" was given without --plugin"),
+           "only plug-ins decline calls and get a second seed",
+           "add --plugin FILE, or leave the flag out");
   if (flags.plugin.empty()) return;
+  options.second_seed = flags.second_seed.empty()
+                            ? std::uint64_t{1} << 32 | std::random_device{}()
+                            : flag_number<std::uint64_t>(flags.second_seed, "--second-seed");
+  ZP_CHECK(flags.declined.empty() || flags.declined == "mistrust" || flags.declined == "accept",
+           ErrorCode::config, "--declined is '" + flags.declined + "'",
+           "it decides on cases of which a plug-in declines much", "use mistrust or accept");
+  options.accepts_declined = flags.declined == "accept";
   PluginLimits limits;
   if (!flags.plugin_timeout.empty())
     limits.seconds = flag_number<double>(flags.plugin_timeout, "--plugin-timeout");
@@ -284,6 +298,12 @@ Span<const CaseFlag> case_flags() {
        "how results of a plug-in are compared: bits; any-order, within the bound of a legal "
        "order of operations; or dialect:NAME, updates with the bits of another library "
        "(default: bits)",
+       Replay::candidate},
+      {"--second-seed", &CaseFlags::second_seed, op | expectation, nullptr,
+       "seed of the second inputs that a plug-in gets (default: drawn for each run)"},
+      {"--declined", &CaseFlags::declined, op | expectation, nullptr,
+       "cases in which a plug-in declines a whole variant or range of sizes, or most elements: "
+       "mistrust, accept (default: mistrust)",
        Replay::candidate},
       {"--fault", &CaseFlags::fault, faults, nullptr,
        "plant a fault (only in build/zeroproof-faults)", Replay::candidate},

@@ -26,7 +26,7 @@ struct CaseFlags {
   std::string exp_avg_dtype, exp_avg_sq_dtype, master_dtype;
   bool overlap = false, oversubscribe = false;
   std::string gradients;
-  std::string plugin, plugin_timeout, accept;
+  std::string plugin, plugin_timeout, accept, declined, second_seed;
   std::string cover, cover_seed, slice;  ///< rows of a covering array instead of patterns
   std::string config_file, text, fault, blind, seed, steps, micro_batches, comm_timeout, hostfile,
       jobs;

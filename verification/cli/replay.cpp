@@ -38,6 +38,8 @@ constexpr SharedFlag replayed_settings[] = {
      "it)"},
     {"--plugin-timeout", "seconds a call of a plug-in may take"},
     {"--accept", "what results of a plug-in are held to: bits, or any-order"},
+    {"--declined"},
+    {"--second-seed"},
     {"--fault"},
     {"--blind"}};
 

@@ -30,6 +30,9 @@ std::vector<CallShape> sweep(const Op& op, Fill fill, std::uint64_t seed);
 
 struct OpRunOptions {
   std::uint64_t seed = 1;
+  /// Of the second inputs of a candidate that may remember the first; must be another one.
+  std::uint64_t second_seed = 0x9E3779B97F4A7C15U;
+  bool accepts_declined = false;               ///< declined calls do not count against trust
   std::string fault;                           ///< identifier of a planted fault for the candidates
   const OpExpectation* expectation = nullptr;  ///< replaces the reference
   bool any_order = false;  ///< results within the bound over all legal orders count as equal

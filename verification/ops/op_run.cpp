@@ -8,6 +8,7 @@
 #include "verification/cli/program/exit_code.hpp"
 #include "verification/compare/judge.hpp"
 #include "verification/ops/bound_ratio.hpp"
+#include "verification/ops/declined_calls.hpp"
 #include "verification/ops/failed_call.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/repetition.hpp"
@@ -21,7 +22,10 @@ using Clock = std::chrono::steady_clock;
 class OpJudge {
  public:
   OpJudge(const OpCaseSpec& spec, const OpRunOptions& options)
-      : spec_(spec), repetition_(*spec.op) {
+      : spec_(spec),
+        repetition_(*spec.op),
+        declined_(*spec.op),
+        accepts_declined_(options.accepts_declined) {
     result_.id = spec.id();
     result_.suite = "op";
     result_.group = spec.op->name;
@@ -50,7 +54,7 @@ class OpJudge {
     try {
       function_(*candidate_);
     } catch (const CandidateFailure& failure) {
-      if (failure.status() == Status::skipped) return leave_out(failure.what());
+      if (failure.status() == Status::skipped) return leave_out(pristine.shape(), failure.what());
       end(failure.status(),
           std::string(failure.what()) + " (" + shape_text(*spec_.op, pristine.shape()) + ")");
     } catch (const Error& error) {
@@ -81,7 +85,7 @@ class OpJudge {
   /// Compares the results of run() with the reference.
   void judge(const OpCall& pristine, const OpCall& reference) {
     if (over_ || !candidate_) return;
-    ++judged_calls_;
+    declined_.add(pristine.shape(), false);
     compare_call(pristine, reference, *candidate_);
     if (!spec_.candidate->may_remember()) return;
     const std::string repeated = repetition_.look(pristine, reference, *candidate_);
@@ -102,7 +106,7 @@ class OpJudge {
     result_.divergence = judge_.first();
     if (result_.divergence) result_.divergence->hint = hints_.of(result_.divergence->buffer);
     if (over_) return result_;
-    if (left_out_ > 0 && judged_calls_ == 0) {
+    if (declined_.all()) {
       end(Status::skipped, why_left_out_);
       return result_;
     }
@@ -120,10 +124,12 @@ class OpJudge {
                8 * informative_ < elements_) {  // the fill zero is a control: zeros must stay zeros
       result_.status = Status::mistrusted;
       result_.reason = "fewer than one result in eight is a number other than zero";
-    } else if (left_out_ > 0) {
-      result_.reason = std::to_string(left_out_) + " of " +
-                       std::to_string(left_out_ + judged_calls_) +
-                       " calls were left out: " + why_left_out_;
+    } else if (declined_.any()) {
+      result_.reason = declined_.text() + ": " + why_left_out_;
+      const std::string missing = accepts_declined_ ? "" : declined_.missing();
+      if (missing.empty()) return result_;
+      result_.status = Status::mistrusted;
+      result_.reason += "; " + missing + " (accepted with --declined accept)";
     }
     return result_;
   }
@@ -136,9 +142,10 @@ class OpJudge {
   }
 
   /// A call that the candidate does not support; the first reason is reported.
-  void leave_out(const std::string& why) {
+  void leave_out(const CallShape& shape, const std::string& why) {
     candidate_.reset();
-    if (left_out_++ == 0) why_left_out_ = why;
+    declined_.add(shape, true);
+    if (why_left_out_.empty()) why_left_out_ = why;
   }
 
   void compare_call(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
@@ -273,7 +280,8 @@ class OpJudge {
   std::string against_ = "the reference";
   bool accepts_any_order_ = false, damaged_ = false;
   bool over_ = false;
-  std::int64_t left_out_ = 0, judged_calls_ = 0;
+  DeclinedCalls declined_;
+  bool accepts_declined_ = false;
   std::string why_left_out_;
   std::int64_t informative_ = 0, elements_ = 0;
 };
@@ -302,15 +310,11 @@ bool run_shape(std::vector<OpJudge>& judges, const Op& op, const OpExpectation* 
   return true;
 }
 
-/// For candidates that might store results: the same sweep with other numbers.
-std::uint64_t other_seed(std::uint64_t seed) { return seed ^ 0x9E3779B97F4A7C15U; }
-
 void run_group(std::vector<OpJudge>& judges, const Op& op, Fill fill, const OpRunOptions& options) {
   for (const bool first : {true, false}) {
     const auto takes = [&](const OpJudge& judge) { return judge.takes(first); };
     if (std::none_of(judges.begin(), judges.end(), takes)) continue;
-    for (const CallShape& shape :
-         sweep(op, fill, first ? options.seed : other_seed(options.seed))) {
+    for (const CallShape& shape : sweep(op, fill, first ? options.seed : options.second_seed)) {
       if (!run_shape(judges, op, options.expectation, shape, first)) return;
     }
   }

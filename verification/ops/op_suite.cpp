@@ -44,12 +44,19 @@ class OpSuite final : public Suite {
     run.seed = config_of(options, workload_names().front()).seed;
     run.fault = options.fault;
     run.any_order = options.any_order;
+    run.second_seed = options.second_seed;
+    run.accepts_declined = options.accepts_declined;
     run.expectation = options.expectation.get();
-    run.replay_line = [&](const std::string& id) { return replay_line(options, id); };
+    const std::string seed = " --second-seed " + std::to_string(run.second_seed);
+    run.replay_line = [&](const std::string& id) {
+      return replay_line(options, id) + (options.plugin ? seed : "");
+    };
     run.progress = progress;
     run.finished = options.on_results;
     std::vector<OpCaseSpec> cases;
     for (const std::string& id : ids) cases.push_back(op_cases(id, others(options)).front());
+    if (options.plugin)
+      report.notes.push_back("the plug-in also got inputs of a second seed," + seed);
     for (Result& result : run_op_cases(cases, run)) report.results.push_back(std::move(result));
   }
 

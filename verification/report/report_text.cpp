@@ -37,6 +37,7 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
                        grouped(report.input.bytes));
   }
   if (report.self_test) add_self_test(out, *report.self_test, paint);
+  for (const std::string& note : report.notes) out += "note: " + printable(note) + "\n";
   for (const Suite* suite : report.suites) out += suite->table(report, style);
   out += failures_text(report.results, style.colour);
   std::string summary;

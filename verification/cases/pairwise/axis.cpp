@@ -69,6 +69,8 @@ const std::vector<std::pair<std::string, std::string>>& flags_without_values() {
       {"--oversubscribe", "permits more processes"},
       {"--plugin", "selects the library that computes operations"},
       {"--plugin-timeout", "never changes a result"},
+      {"--second-seed", "of operations"},
+      {"--declined", "of operations"},
       {"--accept", "selects how results of a plug-in are compared"},
       {"--fault", "plants a fault"},
       {"--blind", "plants a fault"},

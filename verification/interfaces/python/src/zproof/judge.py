@@ -48,7 +48,7 @@ class Verdict:
     @property
     def text(self) -> str:
         """The report for the terminal, at most 100 columns wide."""
-        return self.report.text(False) + "".join(f"note: {note}\n" for note in self.notes)
+        return self.report.text(False)
 
     @property
     def json(self) -> str:
