@@ -36,7 +36,7 @@ def steps_of(text):
         if start:
             if line.startswith("      - "):
                 steps.append({})
-            key, value = start.groups()
+            key, value = start.group(1), re.sub(r" +# .*", "", start.group(2))
             where = key
             block = key if value == "|" else None
             steps[-1][key] = "" if value in ("|", "") else value
