@@ -17,8 +17,8 @@ struct SavedScales {
   std::vector<std::uint32_t> amax_history;
 };
 
-/// Reads them from a manifest's "state". Errors: JsonError, or damaged if counters_json() did not write them.
-SavedScales saved_scales(const Json& state, const std::string& label);
+/// Reads them from the "state" of a manifest that was read (CheckpointManifest).
+SavedScales saved_scales(const Json& state);
 
 class CheckpointState final : public StateSource {
  public:

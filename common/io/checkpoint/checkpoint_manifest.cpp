@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "common/base/printable.hpp"
 #include "common/io/checkpoint/checkpoint_coverage.hpp"
 #include "common/io/checkpoint/checkpoint_names.hpp"
 #include "common/io/safetensors/safetensors_types.hpp"
@@ -45,6 +46,7 @@ class ManifestReader {
   CheckpointManifest read(std::string_view text);
   CheckpointPiece piece_of(const Json& entry) const;
   FileRecord file_of(const Json& entry) const;
+  void check_counters(const Json& state) const;
 
  private:
   [[noreturn]] void refuse(const std::string& problem) const {
@@ -64,26 +66,33 @@ class ManifestReader {
                      std::int64_t most) const {
     const Json& value = member(object, key);
     const bool is_unsigned = value.kind() == Json::Kind::unsigned_integer;
-    if (!is_unsigned && value.kind() != Json::Kind::integer)
-      refuse(std::string("has a \"") + key + "\" that is not an integer");
+    if (!is_unsigned && value.kind() != Json::Kind::integer) not_a("an integer", key, value);
     const bool in_range =
         is_unsigned ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most) &&
                           value.get<std::int64_t>() >= least
                     : value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
-    if (!in_range) refuse(std::string("has a \"") + key + "\" out of range");
+    if (!in_range)
+      refuse(std::string("has a \"") + key + "\" of " + value.dump() + ", out of range " +
+             std::to_string(least) + " to " + std::to_string(most));
     return value.get<std::int64_t>();
   }
+  [[noreturn]] void not_a(const char* kind, const char* key, const Json& value) const {
+    refuse(std::string("has a \"") + key + "\" that is not " + kind + ": " +
+           sentence(value.dump()));
+  }
   std::string text(const Json& object, const char* key) const {
-    return member(object, key).get<std::string>();
+    const Json& value = member(object, key);
+    if (value.kind() != Json::Kind::text) not_a("a text", key, value);
+    return value.get<std::string>();
   }
   const Json& list(const Json& object, const char* key) const {
     const Json& value = member(object, key);
-    if (value.kind() != Json::Kind::array)
-      refuse(std::string("has a \"") + key + "\" that is not a list");
+    if (value.kind() != Json::Kind::array) not_a("a list", key, value);
     return value;
   }
 
   std::string_view body_of(std::string_view text) const;
+  void check_about(const Json& about) const;
   void read_tensor(const Json& entry);
   void read_file(const Json& entry);
   void read_piece(const Json& entry);
@@ -104,6 +113,41 @@ std::string_view ManifestReader::body_of(std::string_view text) const {
   const auto hash = parse_digest(text.substr(before_hash.size(), hash_digits));
   require(hash && *hash == digest_of(body), "does not have the hash that it contains");
   return body;
+}
+
+/// The description of a training (verification/tools/train/training_identity.hpp) and its counters, as
+/// far as they are there. Other members have no meaning.
+void ManifestReader::check_about(const Json& about) const {
+  if (about.kind() != Json::Kind::object) not_a("an object", "about", about);
+  for (const char* key : {"workload", "recipe", "dtype", "settings", "text", "text_file",
+                          "gradients", "place", "log"}) {
+    if (about.contains(key)) static_cast<void>(text(about, key));
+  }
+  if (about.contains("state")) check_counters(about.at("state"));
+}
+
+/// counters_json() (common/checkpoint/checkpoint_state.hpp).
+void ManifestReader::check_counters(const Json& state) const {
+  constexpr std::int64_t most_count = std::int64_t{1} << 53;
+  constexpr std::int64_t most_exponent = 1074;  // of a double
+  constexpr std::int64_t most_tracked = std::numeric_limits<std::int32_t>::max();
+  if (state.kind() != Json::Kind::object) not_a("an object", "state", state);
+  whole(state, "applied_steps", 0, most_count);
+  whole(state, "log2_scale", -most_exponent, most_exponent);
+  whole(state, "growth_tracker", 0, most_tracked - 1);
+  whole(state, "hysteresis_left", 0, most_tracked);
+  for (const Json& count : list(state, "tensor_steps")) {
+    Json one = Json::object();
+    one["tensor_steps"] = count;
+    whole(one, "tensor_steps", 0, most_count);
+  }
+  for (const char* key : {"param_scale", "amax_history"}) {
+    if (!state.contains(key)) continue;
+    const std::string words = text(state, key);
+    if (words.size() % 8 != 0 || words.find_first_not_of("0123456789abcdef") != std::string::npos)
+      refuse(std::string("has a \"") + key +
+             "\" that is not a list of words of eight hexadecimal digits");
+  }
 }
 
 void ManifestReader::read_tensor(const Json& entry) {
@@ -181,6 +225,7 @@ CheckpointManifest ManifestReader::read(std::string_view text) try {
   require(parse_digest(manifest_.run).has_value(), "has no valid run");
   manifest_.step = whole(body, "step", 0, std::numeric_limits<std::int64_t>::max());
   manifest_.about = member(body, "about");
+  check_about(manifest_.about);
   for (const Json& entry : list(body, "tensors")) read_tensor(entry);
   for (const Json& entry : list(body, "files")) read_file(entry);
   for (const Json& entry : list(body, "pieces")) read_piece(entry);
@@ -276,6 +321,10 @@ void read_part(const Json& part, FileRecord& file, std::vector<CheckpointPiece>&
 
 CheckpointManifest parse_manifest(std::string_view text, const std::string& label) {
   return ManifestReader(label).read(text);
+}
+
+void require_counters(const Json& state, const std::string& label) {
+  ManifestReader(label).check_counters(state);
 }
 
 }  // namespace zeroproof

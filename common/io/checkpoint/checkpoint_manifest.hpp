@@ -75,9 +75,13 @@ std::string manifest_text(const CheckpointManifest& manifest);
 
 /// Errors: damaged, if the text is not the output of manifest_text(), or its content is invalid
 /// (each file and piece is checked: names, sizes, number of chunks, that every element of every
-/// state of a tensor is there exactly once); unavailable, for one of a later version. `label`: the
-/// file in messages.
+/// state of a tensor is there exactly once; in "about" the description of a training and "state");
+/// unavailable, for one of a later version. `label`: the file in messages.
 CheckpointManifest parse_manifest(std::string_view text, const std::string& label);
+
+/// Errors: damaged, if "state" of a manifest's "about" lacks a counter, or one has another type or
+/// is out of range.
+void require_counters(const Json& state, const std::string& label);
 
 /// Part of the manifest that one rank sends to another: its file and the pieces in it.
 Json part_json(const FileRecord& file, const std::vector<CheckpointPiece>& pieces);

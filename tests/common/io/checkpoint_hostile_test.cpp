@@ -205,6 +205,63 @@ std::vector<HostileManifest> small_manifests() {
   };
 }
 
+/// Descriptions of a training with one wrong value each.
+std::vector<HostileManifest> wrong_descriptions() {
+  std::vector<HostileManifest> all;
+  const auto add = [&](const std::string& about, const std::string& phrase) {
+    all.push_back({about, body_with("", "", "", about), phrase});
+  };
+  for (const char* about : {"[]", "1", "null", "\"adamw\""})
+    add(about, "has a \"about\" that is not an object");
+  for (const std::string key : {"workload", "recipe", "dtype", "settings", "text", "text_file",
+                                "gradients", "place", "log"}) {
+    for (const char* value : {"1", "null", "[]", "{}", "true"})
+      add("{\"" + key + "\":" + value + "}", "has a \"" + key + "\" that is not a text");
+  }
+  const std::vector<std::pair<std::string, std::string>> counters = {
+      {"applied_steps", "9"},   {"log2_scale", "-12"},   {"growth_tracker", "3"},
+      {"hysteresis_left", "0"}, {"tensor_steps", "[2]"}, {"param_scale", "\"3f800000\""},
+      {"amax_history", "\"\""}};
+  const auto state_with = [&](const std::string& changed, const std::string& value) {
+    std::string text;
+    for (const auto& [key, good] : counters) {
+      const std::string& mine = key == changed ? value : good;
+      if (!mine.empty()) text += (text.empty() ? "\"" : ",\"") + key + "\":" + mine;
+    }
+    return "{\"state\":{" + text + "}}";
+  };
+  add("{\"state\":[]}", "has a \"state\" that is not an object");
+  for (const char* value : {"9223372036854775808", "9007199254740993", "-1"})
+    add(state_with("applied_steps", value),
+        std::string("of ") + value + ", out of range 0 to 9007");
+  for (const char* value : {"9223372036854775808", "2147483647", "-1"})
+    add(state_with("growth_tracker", value), std::string("of ") + value + ", out of range 0 to 21");
+  for (const char* value : {"2147483648", "-1"})
+    add(state_with("hysteresis_left", value),
+        std::string("of ") + value + ", out of range 0 to 21");
+  for (const char* value : {"-1075", "1075", "18446744073709551615"})
+    add(state_with("log2_scale", value),
+        std::string("of ") + value + ", out of range -1074 to 1074");
+  for (const auto& [key, good] : counters) {
+    const bool is_text = good[0] == '"', is_list = good[0] == '[';
+    for (const char* value : {"1.5", "null", "true", "{}"})
+      add(state_with(key, value), "has a \"" + key + "\" that is not a" +
+                                      (is_text   ? " text"
+                                       : is_list ? " list"
+                                                 : "n integer"));
+    if (!is_text) add(state_with(key, ""), "without \"" + key + "\"");
+  }
+  for (const char* value : {"[-1]", "[9007199254740993]"})
+    add(state_with("tensor_steps", value), "has a \"tensor_steps\" of ");
+  for (const char* value : {"[\"2\"]", "[[]]", "[1.0]"})
+    add(state_with("tensor_steps", value), "has a \"tensor_steps\" that is not an integer");
+  for (const char* value : {"\"3f8\"", "\"3F800000\"", "\"3f80000 \""}) {
+    add(state_with("param_scale", value), "\"param_scale\" that is not a list of words");
+    add(state_with("amax_history", value), "\"amax_history\" that is not a list of words");
+  }
+  return all;
+}
+
 /// "" if it was rejected as expected.
 std::string complaint(const std::string& folder, const std::string& phrase) {
   try {
@@ -269,6 +326,8 @@ TEST_CASE("checkpoint: hostile manifests are rejected, in 512 MB") {
     refused += problem.empty() ? 1 : 0;
   };
   for (const HostileManifest& one : small_manifests())
+    check(one.name, with_hash(one.body), one.phrase);
+  for (const HostileManifest& one : wrong_descriptions())
     check(one.name, with_hash(one.body), one.phrase);
   if (limits_memory) {
     for (const HostileManifest& one : large_manifests())

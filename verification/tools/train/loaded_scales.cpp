@@ -125,13 +125,11 @@ void require_blocks(const StepSettings& settings, const TensorBlocks& blocks, co
 
 void require_scales(const CheckpointReader& from, const Experiment& experiment) {
   if (!has_scales(experiment.param_dtype())) return;
-  SavedScales saved;
-  try {
-    saved = saved_scales(from.manifest().about.at("state"), from.label());
-  } catch (const JsonError& error) {
-    fail(ErrorCode::damaged, from.label() + " does not describe its scales: " + error.what(),
-         "codes of parameters would be decoded with wrong scales (R24)", "take another checkpoint");
-  }
+  const Json& about = from.manifest().about;
+  ZP_CHECK(about.contains("state"), ErrorCode::damaged, from.label() + " has no scales",
+           "codes of parameters would be decoded with wrong scales (R24)",
+           "take another checkpoint");
+  const SavedScales saved = saved_scales(about.at("state"));
   const ParamScaling& scaling = experiment.config().scaling;
   const std::size_t blocks = index(experiment.blocks().num_blocks());
   const std::size_t slots = keeps_history(scaling) ? blocks * index(scaling.history) : 0;

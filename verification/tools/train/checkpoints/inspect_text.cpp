@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "common/base/error.hpp"
+#include "common/base/printable.hpp"
 #include "common/io/checkpoint/checkpoint_names.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
@@ -15,7 +16,7 @@ namespace {
 std::string word(const Json& about, const char* key) {
   if (!about.contains(key)) return "unknown";
   const Json& value = about.at(key);
-  return value.kind() == Json::Kind::text ? value.get<std::string>() : value.dump();
+  return sentence(value.kind() == Json::Kind::text ? value.get<std::string>() : value.dump());
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {

@@ -114,8 +114,8 @@ void read_scales(const SafetensorsReader& file, const char* key, SafeDType dtype
   if (kept > 0) file.read(*there, 0, std::as_writable_bytes(Span<Number>(target)));
 }
 
-void read_scales(const SafetensorsReader& file, const std::string& label, Json& counters) {
-  SavedScales scales = saved_scales(counters, label);
+void read_scales(const SafetensorsReader& file, Json& counters) {
+  SavedScales scales = saved_scales(counters);
   read_scales(file, "param_scale", SafeDType::f32, scales.param_scale);
   read_scales(file, "amax_history", SafeDType::u32, scales.amax_history);
   const Json made = counters_json(0, {}, {}, scales);
@@ -155,7 +155,7 @@ void export_state(const CheckpointReader& checkpoint, const std::string& file) {
   if (!tensor_steps.empty())
     specs.push_back(
         {"tensor_steps", SafeDType::u64, {static_cast<std::int64_t>(tensor_steps.size())}});
-  const SavedScales scales = saved_scales(counters, checkpoint.label());
+  const SavedScales scales = saved_scales(counters);
   const auto count_of = [](const auto& values) { return static_cast<std::int64_t>(values.size()); };
   if (!scales.param_scale.empty())
     specs.push_back({"param_scale", SafeDType::f32, {count_of(scales.param_scale)}});
@@ -218,7 +218,7 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
       counters[scaler_keys[i]] = read_number<std::int32_t>(source, *word, SafeDType::i32);
   }
   read_tensor_steps(source, counters);
-  read_scales(source, like.label(), counters);
+  read_scales(source, counters);
   refuse_other_states(source, like);
   manifest.step = step;
   manifest.run = make_nonce() + make_nonce();

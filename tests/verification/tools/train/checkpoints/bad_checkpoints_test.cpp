@@ -122,6 +122,18 @@ TEST_CASE("bad checkpoints: every kind of damage to a file is exit 7 for every r
          fs::copy_file(at.parent_path() / "step-00000002" / shard, at / shard,
                        fs::copy_options::overwrite_existing);
        }},
+      {"has a \"growth_tracker\" of 9223372036854775808, out of range 0 to 2147483646",
+       [](const fs::path& at) {
+         edit_manifest(at, [](CheckpointManifest& manifest) {
+           manifest.about["state"]["growth_tracker"] = std::uint64_t{1} << 63;
+         });
+       }},
+      {"has a \"recipe\" that is not a text: [1]",
+       [](const fs::path& at) {
+         edit_manifest(at, [](CheckpointManifest& manifest) {
+           manifest.about["recipe"] = Json(Json::Items{Json(1)});
+         });
+       }},
       {"manifest.json cannot be opened",
        [](const fs::path& at) { fs::remove(at / "manifest.json"); }},
       {"'more' does not belong to the checkpoint",
@@ -217,6 +229,20 @@ TEST_CASE("bad checkpoints: a checkpoint without a description of its training i
     saved.expect_refused("checkpoint reshard " + quoted(path) + " -o " + quoted(saved.file("out")),
                          "step-00000004 does not describe its training: ", 7);
   }
+}
+
+TEST_CASE("bad checkpoints: texts of a manifest reach the terminal escaped and short") {
+  const Saved saved;
+  const std::string path = saved.spoilt([](const fs::path& at) {
+    edit_manifest(at, [](CheckpointManifest& manifest) {
+      manifest.about["place"] = "\x1b[2J" + std::string(100'000, 'x');
+    });
+  });
+  const CliResult result = run_cli("checkpoint inspect " + quoted(path));
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find('\x1b') == std::string::npos);
+  CHECK(result.out.find("\\x1b[2J") != std::string::npos);
+  CHECK(result.out.size() < 20'000);
 }
 
 TEST_CASE("bad checkpoints: a state in a file is imported completely, or not at all") {

@@ -248,7 +248,7 @@ TEST_CASE("codes in files: a checkpoint whose settings do not describe its codes
     expect_refusal("checkpoint export " + state.file("runs") + " -o " + state.file("out"), why, 7);
     expect_refusal(state.import("state", "runs", "back"), why, 7);
   };
-  refused(Json::array(), "does not specify the formats of its state");
+  refused(Json::array(), "has a \"settings\" that is not a text: []");
   refused("[optimizer", "does not specify the formats of its state");
   refused("[optimizer]\nexp_avg_dtype = 'e5m3'\n", "does not specify the formats of its state");
   refused("[optimizer]\nexp_avg_dtype = 'bf16'\n", "has scales of exp_avg, and settings without");
