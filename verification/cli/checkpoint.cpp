@@ -24,7 +24,7 @@ namespace {
 struct CheckpointFlags {
   std::string action, out, world, grid, layout, instances, bucket, like, step;
   std::vector<std::string> paths;
-  bool rows = false;
+  bool rows = false, allow_nonfinite = false;
 };
 
 const std::vector<std::string> actions = {"inspect", "verify", "reshard",
@@ -148,8 +148,9 @@ int import_file(const CheckpointFlags& flags) {
              "expected a number of steps", "write digits, as in --step 50");
     step = *parsed;
   }
-  std::printf("%s: %s\n", flags.paths.front().c_str(),
-              import_state(flags.paths.front(), *like, step, flags.out).c_str());
+  std::printf(
+      "%s: %s\n", flags.paths.front().c_str(),
+      import_state(flags.paths.front(), *like, step, flags.out, flags.allow_nonfinite).c_str());
   return 0;
 }
 
@@ -180,10 +181,10 @@ int checkpoint(const CheckpointFlags& flags) {
       flags.action == "reshard" || !places, ErrorCode::config,
       "--world, --grid, --layout, --instances or --bucket was given to checkpoint " + flags.action,
       "only reshard changes the layout", "leave it out");
-  const bool imports = !flags.like.empty() || !flags.step.empty();
+  const bool imports = !flags.like.empty() || !flags.step.empty() || flags.allow_nonfinite;
   ZP_CHECK(flags.action == "import" || !imports, ErrorCode::config,
-           "--like or --step was given to checkpoint " + flags.action, "only import takes them",
-           "leave it out");
+           "--like, --step or --allow-nonfinite was given to checkpoint " + flags.action,
+           "only import takes them", "leave it out");
   if (flags.action == "inspect") return inspect(flags);
   if (flags.action == "verify") return verify(flags);
   if (flags.action == "reshard") return reshard(flags);
@@ -214,6 +215,8 @@ void add_checkpoint(CommandSet& commands) {
   command.option("--like", flags->like, "import: a checkpoint of the same training");
   command.option("--step", flags->step,
                  "import: step count of the state (default: that of --like)");
+  command.flag("--allow-nonfinite", flags->allow_nonfinite,
+               "import: take values that are not finite");
   command.flag("--rows", flags->rows, "inspect: the tensors too; diff: all buffers that differ");
   command.runs([flags] { return checkpoint(*flags); });
 }

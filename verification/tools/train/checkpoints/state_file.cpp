@@ -1,6 +1,7 @@
 #include "verification/tools/train/checkpoints/state_file.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -142,6 +143,16 @@ void refuse_other_states(const SafetensorsReader& file, const CheckpointReader& 
   }
 }
 
+void require_finite(Span<const float> values, std::int64_t first, const std::string& file,
+                    const std::string& name) {
+  const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+  ZP_CHECK(bad == values.end(), ErrorCode::config,
+           file + " has " + shown_name(name) + " with element " +
+               std::to_string(first + (bad - values.begin())) + " = " + std::to_string(*bad),
+           "every following step would be skipped or not finite",
+           "correct the file, or import it with --allow-nonfinite");
+}
+
 }  // namespace
 
 void export_state(const CheckpointReader& checkpoint, const std::string& file) {
@@ -204,7 +215,7 @@ void export_state(const CheckpointReader& checkpoint, const std::string& file) {
 }
 
 std::string import_state(const std::string& file, const CheckpointReader& like, std::int64_t step,
-                         const std::string& folder, Disk& disk) {
+                         const std::string& folder, bool allow_nonfinite, Disk& disk) {
   const auto source = SafetensorsReader::open(file, workload::recording_limits());
   CheckpointManifest manifest = like.manifest();
   Json counters = counters_of(like);
@@ -219,6 +230,7 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
   }
   read_tensor_steps(source, counters);
   read_scales(source, counters);
+  require_counters(counters, file);
   refuse_other_states(source, like);
   manifest.step = step;
   manifest.run = make_nonce() + make_nonce();
@@ -239,13 +251,22 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
       }
     }
   }
+  // All errors of the file come before the folder is made.
   std::uint64_t elements = 0;
-  for (const CheckpointPiece& piece : pieces) elements += static_cast<std::uint64_t>(piece.numel);
+  std::vector<float> values;
+  for (const CheckpointPiece& piece : pieces) {
+    elements += static_cast<std::uint64_t>(piece.numel);
+    const CheckpointTensor& tensor = manifest.tensors[piece.tensor];
+    for (std::int64_t first = 0; first < piece.numel; first += most_at_once) {
+      values.resize(std::min(most_at_once, piece.numel - first));
+      state_of.read(piece.state, tensor, first, values);
+      if (!allow_nonfinite) require_finite(values, first, file, piece.state + "." + tensor.name);
+    }
+  }
   require_free_space(folder, 4 * elements);
   const CheckpointRoot root = CheckpointRoot::lock(folder, disk);
   UnfinishedCheckpoint unfinished = root.begin(step);
   try {
-    std::vector<float> values;
     manifest.files.push_back(
         write_rank_file(disk, unfinished, rank_file_name(0), manifest, pieces,
                         [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {

@@ -25,9 +25,10 @@ void export_state(const CheckpointReader& checkpoint, const std::string& file);
 /// have stay as in `like`. State that `like` keeps as codes with scales is taken bit for bit where
 /// the file has both, and is otherwise encoded again from its values (R25, Loading). Returns the
 /// label of the checkpoint. Errors: config, if the file does not have the buffers, shapes and
-/// counts of `like`, or has more, or has values that are not their codes times their scales; the
-/// message names the first one; io.
+/// counts of `like`, or has more, or has values that are not finite (unless they are allowed) or
+/// not their codes times their scales; the message names the first one; io.
 std::string import_state(const std::string& file, const CheckpointReader& like, std::int64_t step,
-                         const std::string& folder, Disk& disk = system_disk());
+                         const std::string& folder, bool allow_nonfinite = false,
+                         Disk& disk = system_disk());
 
 }  // namespace zeroproof::verification

@@ -245,6 +245,20 @@ TEST_CASE("bad checkpoints: texts of a manifest reach the terminal escaped and s
   CHECK(result.out.size() < 20'000);
 }
 
+TEST_CASE("bad checkpoints: a state in a file must be finite, or be allowed not to be") {
+  const Saved saved;
+  std::string bytes = zeroproof::tests::read_file(saved.file("state"));
+  bytes.replace(bytes.size() - 4, 4, std::string("\0\0\x80\x7F", 4));  // of the last tensor
+  std::ofstream(saved.file("infinite"), std::ios::binary) << bytes;
+  const std::string import = "checkpoint import " + quoted(saved.file("infinite")) + " --like " +
+                             quoted(saved.file("good")) + " -o " + quoted(saved.file("out"));
+  saved.expect_refused(import, " = inf ", 2);
+  saved.expect_refused("checkpoint export " + quoted(saved.file("good")) +
+                           " --allow-nonfinite -o " + quoted(saved.file("out")),
+                       "only import takes them", 2);
+  CHECK(run_cli(import + " --allow-nonfinite").exit_code == 0);
+}
+
 TEST_CASE("bad checkpoints: a state in a file is imported completely, or not at all") {
   const Saved saved;
   const auto made = [&](const std::string& recipe, const std::string& name, int steps) {
