@@ -114,21 +114,8 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
     const std::vector<OwnPiece> own = own_pieces(setup, whole);
     const std::vector<OwnPiece> blocks =
         scales_of(own, whole, setup.tp == nullptr ? 1 : setup.tp->world_size());
-    std::vector<std::uint64_t> tensor_steps;
-    SavedScales scales;
-    for (const ExposedBuffer& buffer : optimizer.storage()) {
-      if (buffer.id == BufferId::tensor_steps && setup.missing_grad == MissingGrad::skip) {
-        const auto* counts = static_cast<const std::uint64_t*>(buffer.view.data);
-        tensor_steps.assign(counts, counts + buffer.view.numel);
-      }
-      if (buffer.id == BufferId::param_scale) {
-        const auto* values = static_cast<const float*>(buffer.view.data);
-        scales.param_scale.assign(values, values + buffer.view.numel);
-      }
-      if (buffer.id == BufferId::amax_history) {
-        const auto* words = static_cast<const std::uint32_t*>(buffer.view.data);
-        scales.amax_history.assign(words, words + buffer.view.numel);
-      }
+    const std::vector<ExposedBuffer> storage = optimizer.storage();
+    for (const ExposedBuffer& buffer : storage) {
       const bool of_blocks = is_state_scale(buffer.id);
       if (!is_state(buffer.id) && !of_blocks) continue;
       for (const OwnPiece& one : of_blocks ? blocks : own) {
@@ -144,8 +131,7 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
     }
     if (mode_ == SaveMode::asynchronous && !pending->pieces.empty())
       image_.make(manifest, pending->pieces, pending->values, setup.exec.num_threads);
-    manifest.about["state"] =
-        counters_json(optimizer.applied_steps(), optimizer.loss_scaler(), tensor_steps, scales);
+    manifest.about["state"] = counters_json(optimizer, setup, storage);
   });
   pending_ = std::move(pending);
   if (mode_ == SaveMode::synchronous) {

@@ -195,4 +195,25 @@ Json counters_json(std::int64_t applied_steps, const LossScalerState& scaler,
   return json;
 }
 
+Json counters_json(const DistributedOptimizer& optimizer, const StepSettings& settings,
+                   const std::vector<ExposedBuffer>& storage) {
+  std::vector<std::uint64_t> tensor_steps;
+  SavedScales scales;
+  for (const ExposedBuffer& buffer : storage) {
+    if (buffer.id == BufferId::tensor_steps && settings.missing_grad == MissingGrad::skip) {
+      const auto* counts = static_cast<const std::uint64_t*>(buffer.view.data);
+      tensor_steps.assign(counts, counts + buffer.view.numel);
+    }
+    if (buffer.id == BufferId::param_scale) {
+      const auto* values = static_cast<const float*>(buffer.view.data);
+      scales.param_scale.assign(values, values + buffer.view.numel);
+    }
+    if (buffer.id == BufferId::amax_history) {
+      const auto* words = static_cast<const std::uint32_t*>(buffer.view.data);
+      scales.amax_history.assign(words, words + buffer.view.numel);
+    }
+  }
+  return counters_json(optimizer.applied_steps(), optimizer.loss_scaler(), tensor_steps, scales);
+}
+
 }  // namespace zeroproof

@@ -59,4 +59,8 @@ class CheckpointState final : public StateSource {
 Json counters_json(std::int64_t applied_steps, const LossScalerState& scaler,
                    const std::vector<std::uint64_t>& tensor_steps, const SavedScales& scales = {});
 
+/// The same of an optimizer. storage: optimizer.storage().
+Json counters_json(const DistributedOptimizer& optimizer, const StepSettings& settings,
+                   const std::vector<ExposedBuffer>& storage);
+
 }  // namespace zeroproof
