@@ -4,7 +4,7 @@
 //
 //     {"hash":"<XXH3-128 of the bytes of the manifest's own text>","manifest":{
 //       "format": "zeroproof-checkpoint", "version": 1, "contract": "1.0", "run": "5f0c...", "step": 50,
-//       "about": {...},                                     counters, loss scaler, settings, position in the data
+//       "about": {...},                                     counters, loss scaler, settings, hash of the log's line
 //       "tensors": [{"name": "embedding.weight", "shape": [256, 128], "begin": 0}, ...],
 //       "files": [{"name": "rank-00000.safetensors", "bytes": 524288, "chunks": ["<XXH3-128 of each MiB>", ...]}, ...],
 //       "pieces": [{"state": "exp_avg", "tensor": 0, "file": 0, "first": 0, "numel": 32768,

@@ -36,12 +36,13 @@ def steps_of(folder):
 
 
 def logged(file):
-    """What a log says of each step, but for the time it took."""
+    """What a log says of each step, except the time it took and the hash, which includes it."""
     steps = {}
     for line in file.read_text().splitlines():
         record = json.loads(line)
         if "step" in record:
             record.pop("seconds")
+            record.pop("hash")
             steps[record["step"]] = record
     return steps
 

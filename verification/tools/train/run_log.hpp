@@ -2,11 +2,13 @@
 // The log of a training run: a line of JSON for every step, with the digests that a later audit
 // compares.
 //
-//     {"training": {...}, "run": "5f0c...", "from": 50, "bucket_numel": 1024}     a start, after step 50
+//     {"training": {...}, "run": "5f0c...", "from": 50, "bucket_numel": 1024, "hash": "<32 digits>"}  a start: step 51 is next
 //     {"step": 51, "applied_steps": 51, "loss": 4.2, "loss_scale_log2": 0, "skipped": false, "grad_norm": 0.7,
-//      "seconds": 0.1, "sums": {"grad_sum": ["<16 digits>", ...], "master": [...], ...}}
+//      "seconds": 0.1, "sums": {"grad_sum": ["<16 digits>", ...], "master": [...], ...}, "hash": "<32 digits>"}
 //
-// If a step was computed several times, after a restart, its last line counts.
+// The lines are a chain: a line ends with the XXH3-128 of the previous line's hash ("" for the first line) and its own
+// bytes before `,"hash"`. A checkpoint has the hash of its step's line in "about", as "log". If a step was computed
+// several times, after a restart, its last line counts.
 
 #include <cstdint>
 #include <map>
@@ -37,10 +39,11 @@ struct RunStart {
   std::int64_t bucket_numel = 0;
 };
 
-/// Appends to the file; only the last line can be incomplete.
+/// Appends to the file; only the last line can be incomplete, and is removed by the next run.
 class RunLog {
  public:
-  /// Errors (ErrorCode::io): the file cannot be written, or is no file.
+  /// Errors: io, the file cannot be written, or is no file; config, its last line is none of such a
+  /// log.
   RunLog(const std::string& file, const RunStart& start);
   ~RunLog();
   RunLog(const RunLog&) = delete;
@@ -49,16 +52,22 @@ class RunLog {
   /// Errors (ErrorCode::io): the disk is full or broken.
   void add(const StepRecord& record);
 
+  /// Hash of the last line.
+  const std::string& hash() const { return hash_; }
+
  private:
-  void write(const std::string& line);
+  void continue_chain();
+  void write(const Json& line);
 
   std::string file_;
+  std::string hash_;
   int handle_ = -1;
 };
 
 struct LoggedStep {
   StepRecord record;
-  std::size_t start = 0;  ///< index of the start that computed it
+  std::size_t start = 0;            ///< index of the start that computed it
+  std::vector<std::string> hashes;  ///< of all lines of this step
 };
 
 struct ReadLog {
@@ -67,7 +76,7 @@ struct ReadLog {
 };
 
 /// An incomplete last line is left out: the run ended while writing it. Errors: io, the file cannot
-/// be read; damaged, naming the line, if it is not such a log.
+/// be read; damaged, naming the line, if it is not such a log or the chain is broken.
 ReadLog read_log(const std::string& file);
 
 }  // namespace zeroproof::verification

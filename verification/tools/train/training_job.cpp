@@ -120,10 +120,11 @@ class JobRank {
     tell_loaded();
     together(harness_, [&] {
       if (!root()) return;
+      if (!settings_.log.empty()) {
+        log_ = std::make_unique<RunLog>(
+            settings_.log, RunStart{settings_.training, run_, result_.from, sums_.bucket_numel()});
+      }
       if (settings_.on_start) settings_.on_start(result_.from, from ? from->label() : "");
-      if (settings_.log.empty()) return;
-      log_ = std::make_unique<RunLog>(
-          settings_.log, RunStart{settings_.training, run_, result_.from, sums_.bucket_numel()});
     });
   }
 
@@ -249,6 +250,7 @@ class JobRank {
     content.run = run_;
     content.step = step;
     content.about = settings_.training;
+    if (log_) content.about["log"] = log_->hash();
     saver_->save(rank_.optimizer(), rank_.setup(), experiment_.layout(), content);
     if (root() && settings_.on_news)
       settings_.on_news("saved: " + settings_.folder + "/" + checkpoint_name(step));

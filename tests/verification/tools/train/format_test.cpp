@@ -1,4 +1,5 @@
-// Checkpoints that earlier versions wrote are read, continued and audited: earlier_formats/README.md.
+// Checkpoints that earlier versions wrote are read and continued, and the new steps audited:
+// earlier_formats/README.md.
 
 #include <doctest.h>
 
@@ -49,7 +50,7 @@ void succeeds(const std::string& words, const std::string& must_say) {
 
 }  // namespace
 
-TEST_CASE("checkpoints of every earlier format are read, continued and audited") {
+TEST_CASE("checkpoints of every earlier format are read and continued, and the new steps audited") {
   REQUIRE(earlier_formats().size() == 1);  // one more for every version
   for (const fs::path& earlier : earlier_formats()) {
     CAPTURE(earlier.string());
@@ -58,16 +59,19 @@ TEST_CASE("checkpoints of every earlier format are read, continued and audited")
     fs::copy(earlier / "saved", folder.file("saved"), fs::copy_options::recursive);
     succeeds("checkpoint inspect " + saved, "step-00000003");
     succeeds("checkpoint verify " + saved, "step-00000003");
-    succeeds("audit " + saved + " --world threads:3", "all as logged");
+    const std::string log = folder.file("saved/log.jsonl");
+    expect_refusal(run_cli("audit " + saved), "an earlier version wrote it", 7);
     const std::string state = first_word(earlier / "state_of_step_6.txt");
-    succeeds("train " + quoted((earlier / "run.toml").string()) +
-                 " --workload byte_gpt_tiny --dtype fp16 --norm exact --world threads:4 --stage 1 "
-                 "--steps 6 "
-                 "--checkpoint " +
-                 saved + " --resume",
-             "state " + state);
+    const std::string resume =
+        "train " + quoted((earlier / "run.toml").string()) +
+        " --workload byte_gpt_tiny --dtype fp16 --norm exact --world threads:4 --stage 1 --steps 6 "
+        "--checkpoint " +
+        saved + " --resume";
+    expect_refusal(resume, "or one of an earlier version); move it away");
+    fs::rename(log, folder.file("log.jsonl"));
+    succeeds(resume, "state " + state);
     succeeds("checkpoint verify " + saved, "step-00000006");
-    succeeds("audit " + saved + " --world self", "all as logged");
+    succeeds("audit " + saved + " --world self", "steps 4 to 6, ");
   }
 }
 
