@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "common/base/error.hpp"
+#include "common/base/printable.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/tools/train/checkpoints/audit.hpp"
@@ -50,6 +51,12 @@ int audit_run(const AuditFlags& flags) {
     ProgressBar bar;
     settings.progress = [&](double fraction, const std::string& what) { bar.show(fraction, what); };
     result = audit(settings);
+  }
+  if (!result.finding && result.buckets == 0) {
+    std::fprintf(stderr,
+                 "zeroproof: %s has no steps (nothing was compared); train some steps first\n",
+                 printable(settings.log).c_str());
+    return 4;
   }
   std::fputs(to_text(result, settings).c_str(), stdout);
   return result.finding ? 1 : 0;

@@ -30,6 +30,7 @@ struct StepRecord {
   double grad_norm = 0;  ///< of the first clip group; NaN if the step was skipped
   double seconds = 0;
   std::map<std::string, std::vector<std::uint64_t>> sums;  ///< by buffer: ElementSums
+  Json counters;  ///< of a state, for an audit: counters_json(); not in the log
 };
 
 struct RunStart {

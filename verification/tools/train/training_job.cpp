@@ -150,6 +150,10 @@ class JobRank {
       for (const ExposedBuffer& buffer : rank_.optimizer().exposed(phase)) look(phase, buffer);
     }
     take_sums(record);
+    // Only an audit compares them; reading the storage may copy a device's memory.
+    if (settings_.on_loaded)
+      record.counters =
+          counters_json(rank_.optimizer(), rank_.setup(), rank_.optimizer().storage());
     return record;
   }
 

@@ -322,7 +322,7 @@ def quantized_rows():
         ("judge CODES CODES".split(), "the metadata has no 'schema'"),
         ("golden check CODES".split(), "there is no golden record"),
         ("replay CODES".split(), "is damaged"),
-        ("audit CODES".split(), "cannot be read"),
+        ("audit CODES".split(), "cannot be opened"),
     ]
 
 

@@ -310,6 +310,57 @@ TEST_CASE(
     CAPTURE(step);
     CHECK(difference(expected.steps.at(step).record, logged.record) == "");
   }
+  const CliResult audited = run_cli("audit " + quoted(path));
+  CAPTURE(audited.err);
+  CHECK(audited.exit_code == 0);
+  CHECK(audited.out.find("steps 1 to 300, ") == 0);
+  CHECK(audited.out.find(", 3 checkpoints, all as logged") != std::string::npos);
+}
+
+TEST_CASE("train: a log is continued on other ranks, also after an incomplete line") {
+  Saved saved;
+  const std::string path = saved.copy(), log = path + "/log.jsonl";
+  const std::string whole = read_file(log);
+  const auto resumed = [&](const std::string& words) {
+    CHECK(train(words + " --resume --checkpoint " + quoted(path)).exit_code == 0);
+    const CliResult result = run_cli("audit " + quoted(path));
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 0);
+    return result.out;
+  };
+  std::ofstream(log, std::ios::app) << "{\"step\":7,\"applied";
+  CHECK(resumed("--world threads:2 --stage 3 --steps 8 --async").find("steps 1 to 8, ") == 0);
+  CHECK(read_file(log).starts_with(whole + "{\"training\":"));
+  // Lines after the checkpoint that is continued.
+  fs::remove_all(path + "/step-00000008");
+  CHECK(resumed("--world self --steps 9 --save-every 1").find("steps 1 to 9, ") == 0);
+  // Cut to that checkpoint by hand.
+  std::ofstream(log, std::ios::binary) << whole;
+  for (const char* step : {"7", "8", "9"}) fs::remove_all(path + "/step-0000000" + step);
+  CHECK(resumed("--world threads:3 --stage 1 --steps 7").find("steps 1 to 7, ") == 0);
+  // A log of its own.
+  const std::string other = saved.file("other");
+  CHECK(train("--world self --steps 9 --resume --log " + quoted(other) + " --checkpoint " +
+              quoted(path))
+            .exit_code == 0);
+  CHECK(run_cli("audit " + quoted(path) + " --log " + quoted(other)).out.find("steps 8 to 9, ") ==
+        0);
+  expect_refusal(run_cli("audit " + quoted(path)), "ends with step 7, before ", 7);
+  // Nothing was left to do, so the log has no step.
+  const std::string none = saved.file("none");
+  CHECK(train("--world self --steps 9 --resume --log " + quoted(none) + " --checkpoint " +
+              quoted(path))
+            .exit_code == 0);
+  for (const char* more : {"", " --steps 9", " --reference", " --world threads:2"})
+    expect_refusal(run_cli("audit " + quoted(path) + " --log " + quoted(none) + more),
+                   "has no steps (nothing was compared)", 4);
+  const std::string file = saved.file("file");
+  for (const char* text : {"abc", "abc\n"}) {
+    std::ofstream(file, std::ios::binary) << text;
+    expect_refusal(std::string(tiny) + "--world self --log " + quoted(file),
+                   "cannot be continued: its last line does not end with a hash");
+    CHECK(read_file(file) == text);
+  }
 }
 
 TEST_CASE(

@@ -7,6 +7,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
+#include "common/io/checkpoint/checkpoint_names.hpp"
 #include "reference/distributed_optimizer.hpp"
 #include "verification/cases/case_layout.hpp"
 #include "verification/report/format.hpp"
@@ -35,60 +36,104 @@ class Auditor {
           const SavedTraining& training)
       : settings_(settings), log_(log), result_(result), training_(training) {}
 
-  /// The first state: gradients and norms are those of the step before, which was not recomputed.
-  void loaded(const StepRecord& made) { look_at(made, true); }
-  void step(const StepRecord& made) {
-    if (made.step < result_.first) return;
-    look_at(made, false);
-    ++result_.steps;
+  /// State of a checkpoint. recomputed: the state after its step, from an earlier beginning; without
+  /// it the state is compared with the log, if that has the step.
+  void loaded(const StepRecord& saved, const std::optional<StepRecord>& recomputed) {
+    const std::optional<StepRecord> expected = recomputed ? recomputed : logged_state(saved.step);
+    if (!expected) return;
+    AuditFinding finding;
+    finding.step = saved.step;
+    finding.loaded = true;
+    compare_sums(*expected, saved, finding);
+    compare(finding, "applied_steps", std::to_string(expected->applied_steps),
+            std::to_string(saved.applied_steps));
+    if (recomputed) {
+      for (const Json::Member& counter : recomputed->counters.members())
+        compare(finding, counter.name, counter.value.dump(),
+                saved.counters.at(counter.name).dump());
+    }
+    ++result_.checkpoints;
+    report(std::move(finding));
   }
 
- private:
-  void look_at(const StepRecord& made, bool loaded) {
+  void step(const StepRecord& made) {
     const auto found = log_.steps.find(made.step);
-    if (found == log_.steps.end() || result_.finding) return;
+    if (made.step < result_.first || found == log_.steps.end()) return;
     const StepRecord& logged = found->second.record;
     AuditFinding finding;
     finding.step = made.step;
-    finding.loaded = loaded;
-    const auto scalar = [&](const char* what, const std::string& a, const std::string& b) {
-      if (a == b || !finding.buffer.empty()) return;
-      finding.buffer = what;
-      finding.logged = a;
-      finding.made = b;
-    };
-    if (!loaded)
-      scalar("loss_scale", std::to_string(logged.log2_loss_scale),
-             std::to_string(made.log2_loss_scale));
-    if (finding.buffer.empty()) look_at_sums(logged, made, finding);
-    if (!loaded) scalar("skipped", logged.skipped ? "yes" : "no", made.skipped ? "yes" : "no");
-    if (!loaded) scalar("grad_norm", shown(logged.grad_norm), shown(made.grad_norm));
-    scalar("applied_steps", std::to_string(logged.applied_steps),
-           std::to_string(made.applied_steps));
-    if (finding.buffer.empty()) return;
-    if (finding.bucket >= 0) name_place(finding, log_.starts[found->second.start]);
-    result_.finding = finding;
+    compare(finding, "loss_scale", std::to_string(logged.log2_loss_scale),
+            std::to_string(made.log2_loss_scale));
+    compare_sums(logged, made, finding);
+    compare(finding, "skipped", logged.skipped ? "yes" : "no", made.skipped ? "yes" : "no");
+    compare(finding, "grad_norm", shown(logged.grad_norm), shown(made.grad_norm));
+    compare(finding, "applied_steps", std::to_string(logged.applied_steps),
+            std::to_string(made.applied_steps));
+    if (finding.buffer.empty()) {
+      // A skipped step updates nothing; which buffers a step has does not depend on the log.
+      ZP_CHECK(logged.sums.size() == made.sums.size(), ErrorCode::damaged,
+               settings_.log + " has digests of " + std::to_string(logged.sums.size()) +
+                   " buffers in step " + std::to_string(made.step) + ", and the step has " +
+                   std::to_string(made.sums.size()),
+               "the line was changed", "restore the log");
+    }
+    ++result_.steps;
+    report(std::move(finding));
   }
 
-  void look_at_sums(const StepRecord& logged, const StepRecord& made, AuditFinding& finding) {
+ private:
+  /// The first difference is the finding.
+  static void compare(AuditFinding& finding, const std::string& what, const std::string& logged,
+                      const std::string& made) {
+    if (logged == made || !finding.buffer.empty()) return;
+    finding.buffer = what;
+    finding.logged = logged;
+    finding.made = made;
+  }
+
+  void report(AuditFinding finding) {
+    if (finding.buffer.empty() || result_.finding) return;
+    if (finding.bucket >= 0) name_place(finding, log_.starts[log_.steps.at(finding.step).start]);
+    result_.finding = std::move(finding);
+  }
+
+  /// State after a step by the log: the digests of the last step that was not skipped.
+  std::optional<StepRecord> logged_state(std::int64_t step) const {
+    const auto last = log_.steps.find(step);
+    for (auto found = last; found != log_.steps.end(); found = log_.steps.find(found->first - 1)) {
+      if (found->second.record.skipped) continue;
+      StepRecord state = found->second.record;
+      state.applied_steps = last->second.record.applied_steps;
+      return state;
+    }
+    return std::nullopt;
+  }
+
+  /// Every buffer of `made`, in every bucket.
+  void compare_sums(const StepRecord& logged, const StepRecord& made, AuditFinding& finding) {
     for (const BufferId id : flow()) {
       const std::string buffer(name(id));
       const auto a = logged.sums.find(buffer), b = made.sums.find(buffer);
-      if (a == logged.sums.end() || b == made.sums.end())
-        continue;  // a skipped step updates nothing
-      result_.buckets += static_cast<std::int64_t>(b->second.size());
+      if (b == made.sums.end() || !finding.buffer.empty()) continue;
+      if (logged.skipped != made.skipped && a == logged.sums.end()) continue;
+      ZP_CHECK(a != logged.sums.end(), ErrorCode::damaged,
+               settings_.log + " has no digests of " + buffer + " in step " +
+                   std::to_string(logged.step),
+               "the step has them, so the line was changed", "restore the log");
       ZP_CHECK(a->second.size() == b->second.size(), ErrorCode::damaged,
                settings_.log + " has " + std::to_string(a->second.size()) + " digests of " +
-                   buffer + " in step " + std::to_string(made.step) + " for " +
+                   buffer + " in step " + std::to_string(logged.step) + " for " +
                    std::to_string(b->second.size()) + " buckets",
-               "it is the log of another model", "name the log of these checkpoints");
+               "it is the log of another model, or was changed",
+               "name the log of these checkpoints");
+      result_.buckets += static_cast<std::int64_t>(b->second.size());
       for (std::size_t i = 0; i < a->second.size(); ++i) {
         if (a->second[i] == b->second[i]) continue;
         finding.buffer = buffer;
         finding.bucket = static_cast<std::int64_t>(i);
         finding.logged = fmt::format("{:016x}", a->second[i]);
         finding.made = fmt::format("{:016x}", b->second[i]);
-        return;
+        break;
       }
     }
   }
@@ -132,22 +177,49 @@ class Auditor {
   const SavedTraining& training_;
 };
 
-/// The newest checkpoint at or before `step` steps; nothing without one.
-std::optional<std::int64_t> checkpoint_before(const std::string& folder, std::int64_t step) {
-  std::optional<std::int64_t> newest;
-  for (const std::int64_t there : CheckpointRoot(folder).steps()) {
-    if (there <= step) newest = there;
-  }
-  return newest;
+/// The log has the steps up to the newest checkpoint.
+void require_end(const ReadLog& log, const std::vector<std::int64_t>& saved,
+                 const AuditSettings& settings) {
+  std::int64_t last = log.steps.empty() ? 0 : log.steps.rbegin()->first;
+  for (const RunStart& start : log.starts) last = std::max(last, start.from);
+  ZP_CHECK(saved.empty() || saved.back() <= last, ErrorCode::damaged,
+           settings.log + " ends with step " + std::to_string(last) + ", before " +
+               settings.folder + "/" + checkpoint_name(saved.back()),
+           "its last lines are missing, or it is the log of another run",
+           "restore it, or name the right one with --log");
+}
+
+/// A checkpoint has the hash of its step's line. The log of another run may begin after it.
+void require_line(const ReadLog& log, const CheckpointReader& checkpoint,
+                  const AuditSettings& settings) {
+  const CheckpointManifest& manifest = checkpoint.manifest();
+  const auto found = log.steps.find(manifest.step);
+  if (found == log.steps.end()) return;
+  const bool there =
+      manifest.about.contains("log") && manifest.about.at("log").kind() == Json::Kind::text;
+  ZP_CHECK(there, ErrorCode::damaged,
+           checkpoint.label() + " has no hash of its step's line in the log",
+           "an earlier version wrote it, or a run without a log",
+           "audit a folder that zeroproof train wrote");
+  const std::vector<std::string>& hashes = found->second.hashes;
+  const auto hash = manifest.about.at("log").get<std::string>();
+  ZP_CHECK(std::find(hashes.begin(), hashes.end(), hash) != hashes.end(), ErrorCode::damaged,
+           settings.log + " has another line of step " + std::to_string(manifest.step) + " than " +
+               checkpoint.label(),
+           "lines were changed after it was saved, or it is the log of another run",
+           "restore it, or name the right one with --log");
 }
 
 }  // namespace
 
 AuditResult audit(const AuditSettings& settings) {
+  // Listed before the log is read: a run in progress saves a checkpoint after its step's line.
+  const CheckpointRoot root(settings.folder);
+  const std::vector<std::int64_t> saved = root.steps();
   const ReadLog log = read_log(settings.log);
-  ZP_CHECK(!log.steps.empty(), ErrorCode::config, settings.log + " has no steps",
-           "there is nothing to recompute", "train some steps first");
+  require_end(log, saved, settings);
   AuditResult result;
+  if (log.steps.empty()) return result;
   result.first = settings.first > 0 ? settings.first : log.steps.begin()->first;
   result.last = settings.last > 0 ? settings.last : log.steps.rbegin()->first;
   for (std::int64_t step = result.first; step <= result.last; ++step) {
@@ -157,8 +229,17 @@ AuditResult audit(const AuditSettings& settings) {
                  std::to_string(log.steps.rbegin()->first),
              "there is nothing to compare with", "choose steps that it has with --steps");
   }
-  const std::optional<std::int64_t> before = checkpoint_before(settings.folder, result.first - 1);
-  result.from = before.value_or(0);
+  // The recomputation begins at each of them again.
+  std::vector<std::optional<std::int64_t>> begins = {std::nullopt};
+  for (const std::int64_t step : saved) {
+    if (step < result.first) begins.front() = step;
+    if (step >= result.first && step <= result.last) begins.emplace_back(step);
+  }
+  for (const std::optional<std::int64_t>& step : begins) {
+    if (step) require_line(log, CheckpointReader(root, *step), settings);
+  }
+  if (!saved.empty()) require_line(log, CheckpointReader(root, saved.back()), settings);
+  result.from = begins.front().value_or(0);
   const RunStart& start = log.starts[log.steps.at(result.last).start];
   const SavedTraining training = saved_training(start.training, result.last, settings.log);
   CaseSpec spec = training.spec;
@@ -176,21 +257,28 @@ AuditResult audit(const AuditSettings& settings) {
                       : candidate_factory(spec.implementation, "")};
   job.in_parts = !settings.by_reference;
   job.omp_threads = std::max(1, available_cores() / spec.world.size);
-  job.folder = settings.folder;
-  job.first_checkpoint = before;
   Auditor auditor(settings, log, result, training);
-  if (before) job.on_loaded = [&](const StepRecord& made) { auditor.loaded(made); };
+  std::optional<StepRecord> state;  // recomputed, after the last step of the previous part
+  std::int64_t step = 0, last = 0;
+  job.on_loaded = [&](const StepRecord& saved_state) {
+    if (job.first_checkpoint) auditor.loaded(saved_state, state);
+  };
   job.on_step = [&](const StepRecord& made) {
+    step = made.step;
     auditor.step(made);
     if (!settings.progress) return;
-    settings.progress(static_cast<double>(made.step - result.from) /
-                          static_cast<double>(result.last - result.from),
-                      "step " + std::to_string(made.step));
+    settings.progress(
+        static_cast<double>(step - result.from) / static_cast<double>(result.last - result.from),
+        "step " + std::to_string(step));
   };
-  job.stop = [&] { return result.finding.has_value(); };
+  job.stop = [&] { return result.finding.has_value() || step >= last; };
   const auto world = make_local_world(spec.world, training.experiment->config().comm_timeout_s);
-  if (!before) job.folder.clear();
-  run_training_job(job, *world);
+  for (std::size_t i = 0; i < begins.size() && !result.finding; ++i) {
+    last = i + 1 < begins.size() ? *begins[i + 1] : result.last;
+    job.first_checkpoint = begins[i];
+    job.folder = begins[i] ? settings.folder : "";
+    state = run_training_job(job, *world).state;
+  }
   return result;
 }
 
@@ -200,21 +288,29 @@ std::string to_text(const AuditResult& result, const AuditSettings& settings) {
       settings.world.id() + ", from " +
       (result.from > 0 ? "the checkpoint of step " + std::to_string(result.from) : "the beginning");
   if (!result.finding) {
-    return fmt::format("steps {} to {}, recomputed by {}: {} digests, all as logged\n",
-                       result.first, result.last, who, grouped(result.buckets));
+    const std::string checkpoints =
+        result.checkpoints == 0 ? ""
+                                : fmt::format(", {} checkpoint{}", grouped(result.checkpoints),
+                                              result.checkpoints == 1 ? "" : "s");
+    return fmt::format("steps {} to {}, recomputed by {}: {} digests{}, all as logged\n",
+                       result.first, result.last, who, grouped(result.buckets), checkpoints);
   }
   const AuditFinding& finding = *result.finding;
   std::string text = fmt::format("recomputed by {}\n", who);
+  const bool first = finding.loaded && finding.step < result.first;  // not recomputed
   text += fmt::format("{} {}: {} differs from the log{}\n",
                       finding.loaded ? "checkpoint of step" : "step", finding.step, finding.buffer,
-                      finding.loaded ? " (one of them is wrong)" : "");
+                      first            ? " (one of them is wrong)"
+                      : finding.loaded ? " and the recomputed state"
+                                       : "");
   if (finding.bucket >= 0) {
     text += fmt::format("  first in  bucket {}: elements {} to {}, {}\n", finding.bucket,
                         grouped(finding.elements.begin), grouped(finding.elements.end - 1),
                         finding.tensors);
     text += fmt::format("  owned by  {}\n", finding.ranks);
   }
-  text += fmt::format("  logged    {}\n  made      {}\n", finding.logged, finding.made);
+  text += fmt::format("  logged    {}\n  {}     {}\n", finding.logged,
+                      finding.loaded ? "saved" : "made ", finding.made);
   return text;
 }
 
