@@ -73,7 +73,7 @@ std::string CaseSpec::id() const {
 
 std::optional<CaseSpec> parse_case_id(const std::string& id) {
   const std::vector<std::string> parts = id_parts(id);
-  if (parts.size() < 9 || !is_recipe(parts[1])) return std::nullopt;
+  if (parts.size() < num_id_parts || !is_recipe(parts[1])) return std::nullopt;
   const auto implementation = parse_implementation(parts[2]);
   const auto stage = number_after(parts[3], "stage");
   const auto bucket = number_after(parts[7], "bucket:");
@@ -95,7 +95,7 @@ std::optional<CaseSpec> parse_case_id(const std::string& id) {
   spec.mode = *mode;
   spec.bucket_numel = *bucket;
   spec.omp_threads = static_cast<int>(*threads);
-  for (std::size_t i = 9; i < parts.size(); ++i) {
+  for (std::size_t i = num_id_parts; i < parts.size(); ++i) {
     if (!spec.place.read(parts[i])) return std::nullopt;
   }
   if (spec.world.kind == WorldSpec::Kind::nccl) spec.place.transport = Transport::nccl;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -96,6 +97,9 @@ struct CaseSpec {
   /// parts of its parallel configuration.
   std::string id() const;
 };
+
+/// Parts of a complete id, without those of its parallel configuration.
+inline constexpr std::size_t num_id_parts = 9;
 
 /// The case of an id; empty if the text is no complete id. Errors (ErrorCode::config): values that
 /// no case has.

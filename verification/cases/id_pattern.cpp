@@ -7,23 +7,6 @@
 #include "verification/cases/config/nearest.hpp"
 
 namespace zeroproof::verification {
-namespace {
-
-/// Errors (ErrorCode::config): a part with an unknown value. An empty last part ends a pattern.
-void check_parts(const std::vector<std::string>& parts, const IdGrammar& grammar) {
-  for (std::size_t i = 0; i < std::min(parts.size(), grammar.size()); ++i) {
-    if (parts[i].empty() && i + 1 == parts.size()) return;
-    const std::vector<std::string> known =
-        grammar[i].known({parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(i)});
-    if (known.empty() || std::find(known.begin(), known.end(), parts[i]) != known.end()) continue;
-    fail(ErrorCode::config, grammar[i].what + " '" + parts[i] + "' does not exist",
-         "no case has such an id",
-         suggestion(parts[i], known, known.size() > 8 ? "zeroproof list shows ids" : ""));
-  }
-}
-
-}  // namespace
-
 std::vector<std::string> id_parts(const std::string& id) {
   std::vector<std::string> parts(1);
   for (const char c : id) {
@@ -78,11 +61,30 @@ bool begins_with(const std::string& pattern, const std::string& word) {
   return pattern == word || pattern.rfind(word + "/", 0) == 0;
 }
 
+void check_parts(const std::string& pattern, const IdGrammar& grammar, bool prefix) {
+  const std::vector<std::string> parts = id_parts(pattern);
+  for (std::size_t i = 0; i < std::min(parts.size(), grammar.size()); ++i) {
+    if (is_wild(parts[i]) || (parts[i].empty() && i + 1 == parts.size())) return;
+    const std::vector<std::string> known =
+        grammar[i].known({parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(i)});
+    const std::string word =
+        grammar[i].with_settings ? parts[i].substr(0, parts[i].find('+')) : parts[i];
+    const bool last = prefix && i + 1 == parts.size();
+    const auto fits = [&](const std::string& text) {
+      return text == word || (last && text.starts_with(word));
+    };
+    if (known.empty() || std::any_of(known.begin(), known.end(), fits)) continue;
+    fail(ErrorCode::config, grammar[i].what + " '" + word + "' does not exist",
+         "no case has such an id",
+         suggestion(word, known, known.size() > 8 ? "zeroproof list shows ids" : ""));
+  }
+}
+
 std::vector<std::string> select_ids(const std::string& pattern, const IdGrammar& grammar,
                                     const std::function<std::vector<std::string>()>& usual) {
   const std::vector<std::string> parts = id_parts(pattern);
   const bool wild = is_wild(pattern);
-  if (!wild) check_parts(parts, grammar);
+  check_parts(pattern, grammar);
   if (!wild && parts.size() == grammar.size() && !parts.back().empty()) return {pattern};
   const std::string first_parts =
       pattern.empty() || pattern.back() == '/' ? pattern : pattern + "/";

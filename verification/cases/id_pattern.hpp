@@ -31,10 +31,15 @@ struct IdPart {
   std::string what;  ///< "instruction set"
   /// The valid texts after the given parts; empty: the parser of the part checks it.
   std::function<std::vector<std::string>(const std::vector<std::string>& before)> known;
+  bool with_settings = false;  ///< a + and settings may follow the text, as in a recipe
 };
 
 /// The parts of a suite's ids, beginning with its name.
 using IdGrammar = std::vector<IdPart>;
+
+/// Checks the parts of a pattern before its first wildcard. prefix: the last part may be the
+/// beginning of a valid text. Errors (ErrorCode::config): a part that is invalid in its position.
+void check_parts(const std::string& pattern, const IdGrammar& grammar, bool prefix = false);
 
 /// The ids a pattern selects: with * or ? the usual ids that match; for a complete id that id,
 /// usual or not; otherwise the usual ids that begin with its parts. Errors (ErrorCode::config): a

@@ -54,6 +54,29 @@ bool is_built_in(const std::string& workload) {
          workload_names().end();
 }
 
+/// Errors (ErrorCode::config): a part of a pattern is invalid in its position.
+void check_training_parts(const std::string& pattern) {
+  using Parts = std::vector<std::string>;
+  const auto any = [](const Parts&) { return Parts{}; };
+  const auto among = [](Parts names) { return [names](const Parts&) { return names; }; };
+  Parts workloads = workload_names(), recipe_names, implementations, dtypes, modes;
+  workloads.emplace_back(recorded_workload);
+  for (const Recipe& recipe : recipes()) recipe_names.emplace_back(recipe.name);
+  for (const Implementation one : all_implementations) implementations.emplace_back(name(one));
+  for (const DType dtype : param_dtypes) dtypes.emplace_back(name(dtype));
+  for (const Mode mode : all_modes) modes.emplace_back(name(mode));
+  const IdGrammar grammar = {{"workload", among(workloads)},
+                             {"recipe", among(recipe_names), true},
+                             {"implementation", among(implementations)},
+                             {"stage", among({"stage0", "stage1", "stage2", "stage3"})},
+                             {"world", any},
+                             {"dtype", among(dtypes)},
+                             {"mode", among(modes)},
+                             {"bucket", any},
+                             {"number of threads", any}};
+  check_parts(pattern, grammar, true);
+}
+
 /// Recorded gradients take the place of the built-in workloads.
 std::vector<std::string> workloads_of(const VerifyOptions& options) {
   return options.gradients.empty() ? workload_names() : std::vector<std::string>{recorded_workload};
@@ -365,6 +388,9 @@ std::vector<CaseSpec> cases_matching(const VerifyOptions& options, const std::st
   if (is_workload) check_workload(options, pattern);
   const std::vector<std::string> parts = id_parts(pattern);
   const bool begins_with_workload = parts.size() > 1 && is_built_in(parts[0]);
+  const bool of_recording = parts.size() > 1 && parts[0] == recorded_workload;
+  if (begins_with_workload || of_recording || parts.size() >= num_id_parts)
+    check_training_parts(pattern);
   std::vector<CaseSpec> selected;
   for (const std::string& workload : workloads) {
     if (is_workload && workload != pattern) continue;

@@ -35,10 +35,14 @@ class Suite {
   virtual std::vector<std::string> ids(const VerifyOptions& options,
                                        const std::string& pattern) const = 0;
 
+  /// Checks the settings and inputs of selected cases. Errors: ErrorCode::config if one cannot be
+  /// used.
+  virtual void check(const VerifyOptions& /*options*/,
+                     const std::vector<std::string>& /*ids*/) const {}
+
   /// Runs all cases together, so that shared inputs are computed once, and appends their results in
   /// the order of the ids (or grouped by shared inputs), each with its status: a case that cannot
-  /// run is skipped, one that throws is an error.
-  /// Errors: ErrorCode::config for settings or inputs that cannot be used, before anything runs.
+  /// run is skipped, one that throws is an error. check() has passed.
   virtual void run(const VerifyOptions& options, const std::vector<std::string>& ids,
                    RunReport& report, const ProgressSink& progress) const = 0;
 

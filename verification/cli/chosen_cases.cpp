@@ -151,7 +151,8 @@ ChosenCases choose_cases(const CaseFlags& flags) {
   check_transport(flags);
   if (!flags.cover.empty()) chosen.options.patterns = covering_rows(flags, chosen.options);
   chosen.selection = select_cases(chosen.options);
-  if (!flags.blind.empty() && chosen.selection.size() > 0) {
+  if (!chosen.selection.unmatched.empty()) return chosen;
+  if (!flags.blind.empty()) {
     chosen.options.fault = blind_fault(chosen.options, chosen.selection.ids(), flags.blind).id;
   }
   check_hostfile(flags, chosen.selection);

@@ -9,7 +9,7 @@ namespace zeroproof::verification {
 
 struct ChosenCases {
   VerifyOptions options;
-  Selection selection;  ///< may be empty
+  Selection selection;  ///< with an unmatched pattern, no command runs it, and it is not checked
 };
 
 /// Errors: ErrorCode::config for flags that are invalid, alone or with these cases, and for more

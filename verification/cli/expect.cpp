@@ -122,7 +122,7 @@ int run_expect(const VerifyRequest& request) {
   require_applicable(request.cases);
   const VerifyOptions options = options_from(request.cases);
   const Selection selection = select_cases(options);
-  if (selection.size() == 0) return nothing_matches(options);
+  if (!selection.unmatched.empty()) return nothing_matches(options, selection);
   const Experiment experiment = experiment_of(options, only_trajectory(selection, "--expect"));
   const DumpPlan plan(experiment);
   const PhaseNames names =

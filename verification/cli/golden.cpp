@@ -99,7 +99,7 @@ int record(const GoldenFlags& flags) {
   require_applicable(run);
   const VerifyOptions options = options_from(run);
   const Selection selection = select_cases(options);
-  if (selection.size() == 0) return nothing_matches(options);
+  if (!selection.unmatched.empty()) return nothing_matches(options, selection);
   const CaseSpec spec = only_trajectory(selection, "golden record");
   const std::vector<std::int64_t> steps = dumped_steps(flags.steps, config_of(options, spec).steps);
   const std::string& file = flags.words.front();

@@ -92,7 +92,8 @@ int list(const CaseFlags& flags, const Instead& instead) {
   const ChosenCases chosen = choose_cases(flags);
   const auto& [options, selection] = chosen;
   const std::vector<std::string> ids = selection.ids();
-  if (ids.empty()) return nothing_matches(options);
+  if (!selection.unmatched.empty()) return nothing_matches(options, selection);
+  check_selection(options, selection);
   if (instead.coverage) return print_coverage(chosen, instead.json);
   for (const std::string& id : ids) std::printf("%s\n", id.c_str());
   std::fflush(stdout);

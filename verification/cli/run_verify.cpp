@@ -74,18 +74,24 @@ void say_what_broke(const RunReport& report) {
 
 }  // namespace
 
-int nothing_matches(const VerifyOptions& options) {
-  const std::string pattern = options.patterns.empty() ? "*" : options.patterns.front();
-  const bool one_word = pattern.find_first_of("*?/") == std::string::npos;
+int nothing_matches(const VerifyOptions& options, const Selection& selection) {
+  const std::string& pattern = selection.unmatched.front();
+  const std::string complete = completed_id(options, pattern);
   std::vector<std::string> known;
   for (const Suite* suite : all_suites()) {
     for (std::string& word : suite->words()) known.push_back(std::move(word));
   }
+  const bool one_word = pattern.find_first_of("*?/") == std::string::npos;
   const std::string near = one_word ? nearest(pattern, known) : "";
-  std::fprintf(
-      stderr,
-      "zeroproof: no case matches '%s' (nothing would be judged); %szeroproof list shows the ids\n",
-      sentence(pattern).c_str(), near.empty() ? "" : ("did you mean " + near + "? ").c_str());
+  std::string why = "it would select nothing";
+  std::string hint =
+      (near.empty() ? "" : "did you mean " + near + "? ") + "zeroproof list shows the ids";
+  if (!complete.empty()) {
+    why = "an incomplete id selects only cases that zeroproof list shows";
+    hint = "write the complete id, as in " + complete;
+  }
+  std::fprintf(stderr, "zeroproof: %s\n",
+               sentence("no case matches '" + pattern + "' (" + why + "); " + hint).c_str());
   return 4;
 }
 
@@ -105,7 +111,7 @@ void add_report_flags(const Command& command, VerifyRequest& request) {
 int run_verify(const VerifyRequest& request, RunReport* result) {
   const ReportTargets targets = parse_targets(request.reports);
   const auto& [options, selection] = choose_cases(request.cases);
-  if (selection.size() == 0) return nothing_matches(options);
+  if (!selection.unmatched.empty()) return nothing_matches(options, selection);
   check_dump(request.dump, options, selection);
   const bool root = mpi_job_rank() == 0;
   if (root) {

@@ -1,6 +1,7 @@
 #pragma once
 // Shared by verify and replay: run a selection, write its reports.
 
+#include "verification/cases/suites/selection.hpp"
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/dump_flags.hpp"
 
@@ -21,8 +22,9 @@ struct VerifyRequest {
 /// Registers --report, --strict, --rows, --bytes and --save-failing.
 void add_report_flags(const Command& command, VerifyRequest& request);
 
-/// Says on standard error that nothing was selected, with the nearest name; returns the exit code.
-int nothing_matches(const VerifyOptions& options);
+/// Prints on standard error which pattern selects nothing, with the nearest word or the complete id
+/// that it begins; returns the exit code. There must be such a pattern.
+int nothing_matches(const VerifyOptions& options, const Selection& selection);
 
 /// Runs and reports; returns the exit code. `report`, if given, receives the results.
 int run_verify(const VerifyRequest& request, RunReport* report = nullptr);

@@ -38,6 +38,10 @@ class OpSuite final : public Suite {
     return ids;
   }
 
+  void check(const VerifyOptions& options, const std::vector<std::string>&) const override {
+    config_of(options, workload_names().front());
+  }
+
   void run(const VerifyOptions& options, const std::vector<std::string>& ids, RunReport& report,
            const ProgressSink& progress) const override {
     OpRunOptions run;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
+#include <tuple>
 
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
@@ -39,15 +41,6 @@ Texts read_texts(const VerifyOptions& options, const std::vector<CaseSpec>& case
         options.gradients.empty() ? load_text(config) : recorded_text(options.gradients);
   }
   return texts;
-}
-
-/// Checks before anything runs that the TP ranks of every case can hold its model.
-void require_layouts(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
-                     const Texts& texts) {
-  for (const CaseSpec& spec : cases) {
-    if (spec.place.grid_of(spec.world.size).tp == 1) continue;
-    const CaseLayout layout(experiment_of(options, spec, texts), spec, spec.world.size);
-  }
 }
 
 /// Memory for reused gradients: a quarter of the available memory, at most 4 GiB. The main job
@@ -96,10 +89,20 @@ void run_here(const VerifyOptions& options, const Texts& texts, const std::vecto
 
 }  // namespace
 
+void check_training(const VerifyOptions& options, const std::vector<CaseSpec>& cases) {
+  const Texts texts = read_texts(options, cases);
+  std::set<std::tuple<std::string, std::string, DType>> checked;
+  for (const CaseSpec& spec : cases) {
+    const bool splits = spec.place.grid_of(spec.world.size).tp > 1;
+    if (!checked.emplace(spec.workload, spec.recipe, spec.dtype).second && !splits) continue;
+    const Experiment experiment = experiment_of(options, spec, texts);
+    if (splits) const CaseLayout layout(experiment, spec, spec.world.size);
+  }
+}
+
 void run_training(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
                   RunReport& report, const ProgressSink& progress) {
   const Texts texts = read_texts(options, cases);
-  require_layouts(options, cases, texts);
   const workload::Text& text = texts.at(cases.front().workload);
   report.input = {text.kind, text.path, static_cast<std::int64_t>(text.bytes.size())};
   if (!options.gradients.empty())

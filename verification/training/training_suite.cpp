@@ -32,6 +32,12 @@ class TrainingSuite final : public Suite {
     return ids;
   }
 
+  void check(const VerifyOptions& options, const std::vector<std::string>& ids) const override {
+    std::vector<CaseSpec> cases;
+    for (const std::string& id : ids) cases.push_back(case_of(id));
+    check_training(options, cases);
+  }
+
   void run(const VerifyOptions& options, const std::vector<std::string>& ids, RunReport& report,
            const ProgressSink& progress) const override {
     std::vector<CaseSpec> cases;

@@ -107,6 +107,21 @@ TEST_CASE("suites: a new suite only needs to be registered") {
         std::string::npos);
 }
 
+TEST_CASE("suites: a pattern without a match is kept, and completed if its complete id exists") {
+  VerifyOptions options;
+  options.patterns = {"dice/red", "dice/green", "dice/*/seven"};
+  const Selection selection = select_cases(options, suites);
+  CHECK(selection.size() == 2);
+  CHECK(selection.unmatched == std::vector<std::string>{"dice/green", "dice/*/seven"});
+  CHECK(completed_id(options, "dice/green", suites) == "dice/green/one");
+  CHECK(completed_id(options, "dice/green/", suites) == "dice/green/one");
+  for (const char* pattern :
+       {"dice/*/seven", "dice", "dice/rad", "dice/red/one/more", "nope/red"}) {
+    CAPTURE(pattern);
+    CHECK(completed_id(options, pattern, suites).empty());
+  }
+}
+
 TEST_CASE("suites: runs without patterns, and patterns of no other suite, select the first one") {
   CHECK(&suite_meant("dice", suites) == &dice);
   CHECK(&suite_meant("dice/red", suites) == &dice);
@@ -140,6 +155,8 @@ TEST_CASE("id patterns: one grammar for all suites") {
   CHECK(refusal("dice/rad").find("did you mean red?") != std::string::npos);
   CHECK(refusal("dice/red/sx").find("did you mean six?") != std::string::npos);
   CHECK(refusal("dice//six").find("colour ''") == 0);
+  CHECK(refusal("dice/rad/*").find("did you mean red?") != std::string::npos);
+  CHECK(refusal("dice/r*/rad").empty());  // a wildcard may also match the slash
 }
 
 TEST_CASE("id patterns: numbers inside parts") {

@@ -117,6 +117,60 @@ TEST_CASE("chosen cases: more than four processes per core need a flag") {
   CHECK(run_cli("list byte_gpt_tiny --world threads:" + std::to_string(most + 1)).exit_code == 0);
 }
 
+TEST_CASE("chosen cases: a pattern that selects nothing is an error, whatever else matches") {
+  const std::string good = "op/clip/host/x86-64/fill:wide ";
+  for (const std::string command : {"list ", "verify "}) {
+    CAPTURE(command);
+    expect_refusal(command + good + "nope", "no case matches 'nope'", 4);
+    expect_refusal(command + "nope " + good, "no case matches 'nope'", 4);
+    expect_refusal(command + good + "byte_gtp", "did you mean byte_gpt?", 4);
+    expect_refusal(command + good + "'op/*/hots/*'", "no case matches 'op/*/hots/*'", 4);
+    expect_refusal(command + good + "resume/adamw/1:0-to-1:0/bf16",
+                   "write the complete id, as in "
+                   "resume/adamw/1:0-to-1:0/bf16/contract-to-contract/after:3\n",
+                   4);
+    expect_refusal(command + good + "byte_gpt_tiny/adamw/host/stage1/threads:7",
+                   "write the complete id, as in byte_gpt_tiny/adamw/host/stage1/threads:7/", 4);
+    for (const char* pattern :
+         {"byte_gpt_tiny/adamww/host/stage1/self/bf16/lockstep/bucket:4096/omp:1",
+          "byte_gpt_tiny/adamww", "'byte_gpt_tiny/adamww/*'", "resume/adamww",
+          "resume/adamww/3:2-to-2:1/fp16/contract-to-contract/after:3"}) {
+      CAPTURE(pattern);
+      expect_refusal(command + good + pattern, "recipe 'adamww' does not exist");
+      expect_refusal(command + pattern, "did you mean adamw?");
+    }
+    expect_refusal(command + "byte_gpt_tiny/adamw/hots/stage1", "did you mean host?");
+    expect_refusal(command + "byte_gtp/adamww/host/stage1/self/bf16/lockstep/bucket:4096/omp:1",
+                   "did you mean byte_gpt?");
+  }
+  CHECK(run_cli("list byte_gpt_tiny/adam").exit_code == 0);  // the beginning of a recipe
+  CHECK(run_cli("list byte_gpt_tiny/adamw/ho").exit_code == 0);
+}
+
+TEST_CASE("list: refuses what verify refuses, in the same words") {
+  const TemporaryFolder folder;
+  const std::string groups =
+      quoted(folder.write("groups.toml", "[[param_group]]\nname = \"a\"\nmatch = [\"nowhere\"]\n"));
+  const std::string text = quoted(folder.write("short.txt", "too short"));
+  const std::string absent = quoted(folder.file("absent.toml"));
+  for (const std::string& arguments : std::vector<std::string>{
+           "resume/nope/1:0-to-2:1/fp16/contract-to-contract/after:3",
+           "resume/adamw/1:0-to-2:1/fp16/contract-to-contract/after:9",
+           "resume/adamw+norm:nope/1:0-to-2:1/fp16/contract-to-contract/after:3",
+           "'resume/*' --steps 2", "resume --text " + text,
+           "byte_gpt_tiny --recipe adamw --config " + groups, "byte_gpt_tiny --text " + text,
+           "byte_gpt_tiny --recipe sgd --dtype bf16 --world threads:8 --grid 1x1x8",
+           "lbfgs --text " + text, "op/clip --config " + absent, "controls --config " + absent}) {
+    CAPTURE(arguments);
+    const CliResult listed = run_cli("list " + arguments);
+    const CliResult verified = run_cli("verify " + arguments);
+    expect_refusal(verified, "");
+    CHECK(listed.exit_code == verified.exit_code);
+    CHECK(listed.out.empty());
+    CHECK(listed.err == verified.err);
+  }
+}
+
 TEST_CASE("nightly: list: prints exactly the cases that verify runs") {
   for (const std::string arguments :
        {"byte_gpt_tiny --recipe adamw,sgd --world self --stage 0,2 --dtype bf16 --steps 1",

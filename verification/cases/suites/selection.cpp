@@ -4,11 +4,11 @@
 #include <chrono>
 
 #include "common/base/error.hpp"
+#include "verification/cases/id_pattern.hpp"
 #include "verification/cli/program/capabilities.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
 
 namespace zeroproof::verification {
-
 std::size_t Selection::size() const {
   std::size_t sum = 0;
   for (const auto& part : parts) sum += part.second.size();
@@ -32,7 +32,9 @@ Selection select_cases(const VerifyOptions& options, const Suites& suites) {
   for (const Suite* suite : suites) {
     std::vector<std::string> ids;
     const auto add = [&](const std::string& pattern) {
-      for (const std::string& id : suite->ids(options, pattern)) {
+      const std::vector<std::string> matching = suite->ids(options, pattern);
+      if (matching.empty() && !pattern.empty()) selection.unmatched.push_back(pattern);
+      for (const std::string& id : matching) {
         if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
       }
     };
@@ -42,7 +44,32 @@ Selection select_cases(const VerifyOptions& options, const Suites& suites) {
     }
     if (!ids.empty()) selection.parts.emplace_back(suite, std::move(ids));
   }
+  if (options.patterns.empty() && selection.parts.empty()) selection.unmatched.emplace_back("*");
   return selection;
+}
+
+std::string completed_id(const VerifyOptions& options, const std::string& pattern,
+                         const Suites& suites) {
+  if (is_wild(pattern)) return {};
+  std::vector<std::string> parts = id_parts(pattern);
+  if (parts.size() > 1 && parts.back().empty()) parts.pop_back();
+  if (parts.size() < 2) return {};
+  const Suite& suite = suite_meant(pattern, suites);
+  try {
+    const std::vector<std::string> usual = suite.ids(options, parts.front());
+    if (usual.empty()) return {};
+    const std::vector<std::string> model = id_parts(usual.front());
+    for (std::size_t i = parts.size(); i < model.size(); ++i) parts.push_back(model[i]);
+    std::string id = parts.front();
+    for (std::size_t i = 1; i < parts.size(); ++i) id += "/" + parts[i];
+    return suite.ids(options, id) == std::vector<std::string>{id} ? id : std::string();
+  } catch (const Error&) {
+    return {};  // a part has an invalid value
+  }
+}
+
+void check_selection(const VerifyOptions& options, const Selection& selection) {
+  for (const auto& [suite, ids] : selection.parts) suite->check(options, ids);
 }
 
 RunReport run_selection(const VerifyOptions& options, const Selection& selection,
@@ -53,6 +80,7 @@ RunReport run_selection(const VerifyOptions& options, const Selection& selection
              ids.front() + " cannot run inside an MPI job", "every process would run it again",
              "leave mpirun out");
   }
+  check_selection(options, selection);
   RunReport report;
   report.capabilities = capabilities();
   const auto total = static_cast<double>(selection.size());

@@ -17,7 +17,8 @@ const Suites& all_suites();
 
 struct Selection {
   std::vector<std::pair<const Suite*, std::vector<std::string>>>
-      parts;  ///< a suite and its ids; no part is empty
+      parts;                           ///< a suite and its ids; no part is empty
+  std::vector<std::string> unmatched;  ///< patterns that select no case
 
   std::size_t size() const;
   std::vector<std::string> ids() const;
@@ -30,8 +31,17 @@ const Suite& suite_meant(const std::string& pattern, const Suites& suites = all_
 /// The cases of the patterns, each once; without a pattern, the default cases of every suite.
 Selection select_cases(const VerifyOptions& options, const Suites& suites = all_suites());
 
-/// Runs the selection and returns its report. Errors: ErrorCode::config for settings or a text that
-/// cannot be used, before anything runs.
+/// The complete id that begins with the parts of an unmatched pattern and ends as the first case of
+/// its suite does; "" if there is no such case.
+std::string completed_id(const VerifyOptions& options, const std::string& pattern,
+                         const Suites& suites = all_suites());
+
+/// Checks all settings and inputs of the selected cases. Errors: ErrorCode::config if one cannot be
+/// used.
+void check_selection(const VerifyOptions& options, const Selection& selection);
+
+/// Runs the selection and returns its report. Errors: those of check_selection(), before anything
+/// runs.
 RunReport run_selection(const VerifyOptions& options, const Selection& selection,
                         const ProgressSink& progress);
 

@@ -40,6 +40,10 @@ class ControlSuite final : public Suite {
     });
   }
 
+  void check(const VerifyOptions& options, const std::vector<std::string>&) const override {
+    config_of(options, workload_names().front());
+  }
+
   void run(const VerifyOptions& options, const std::vector<std::string>& ids, RunReport& report,
            const ProgressSink& progress) const override {
     const std::uint64_t seed = config_of(options, workload_names().front()).seed;

@@ -1,6 +1,10 @@
 #include "verification/training/lbfgs/lbfgs_suite.hpp"
 
+#include <algorithm>
+
 #include "common/base/error.hpp"
+#include "verification/cases/experiment.hpp"
+#include "verification/cases/id_pattern.hpp"
 #include "verification/report/group_table.hpp"
 #include "verification/training/lbfgs/lbfgs_case.hpp"
 
@@ -25,6 +29,12 @@ class LbfgsSuite final : public Suite {
       if (options.wants(Implementation::host)) ids.push_back(spec.id());
     }
     return ids;
+  }
+
+  void check(const VerifyOptions& options, const std::vector<std::string>& ids) const override {
+    const RunConfig config = config_of(options, settings_of);
+    const auto trains = [](const std::string& id) { return id_parts(id)[1] == settings_of; };
+    if (std::any_of(ids.begin(), ids.end(), trains)) load_text(config);
   }
 
   void run(const VerifyOptions& options, const std::vector<std::string>& ids, RunReport& report,

@@ -141,8 +141,13 @@ std::vector<ResumeCaseSpec> usual_cases() {
 IdGrammar resume_grammar() {
   using Parts = std::vector<std::string>;
   const auto any = [](const Parts&) { return Parts{}; };
+  const auto recipe_names = [](const Parts&) {
+    Parts names;
+    for (const Recipe& recipe : recipes()) names.emplace_back(recipe.name);
+    return names;
+  };
   return {{"suite", [](const Parts&) { return Parts{"resume"}; }},
-          {"recipe", any},
+          {"recipe", recipe_names, true},
           {"ranks", any},
           {"dtype", any},
           {"layouts", any},

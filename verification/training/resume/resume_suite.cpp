@@ -25,19 +25,26 @@ class ResumeSuite final : public Suite {
     return ids;
   }
 
-  void run(const VerifyOptions& options, const std::vector<std::string>& ids, RunReport& report,
-           const ProgressSink& progress) const override {
-    require_fp_environment("the thread that compares resumed runs");
-    std::vector<ResumeCaseSpec> cases;
+  void check(const VerifyOptions& options, const std::vector<std::string>& ids) const override {
     for (const std::string& id : ids) {
-      const ResumeCaseSpec& spec = cases.emplace_back(resume_cases(id).front());
-      config_of(options, spec.half(spec.before));
+      const ResumeCaseSpec spec = resume_cases(id).front();
+      const CaseSpec before = spec.half(spec.before);
+      const RunConfig config = config_of(options, before);
+      const Experiment experiment(before.workload, config, before.dtype, load_text(config),
+                                  before.recipe);
       const std::int64_t steps = config_of(options, spec.half(spec.after)).steps;
       ZP_CHECK(spec.last_saved < steps, ErrorCode::config,
                "'" + id + "' saves after step " + std::to_string(spec.last_saved) + " of " +
                    std::to_string(steps),
                "no step is left after the save", "save earlier, or use more --steps");
     }
+  }
+
+  void run(const VerifyOptions& options, const std::vector<std::string>& ids, RunReport& report,
+           const ProgressSink& progress) const override {
+    require_fp_environment("the thread that compares resumed runs");
+    std::vector<ResumeCaseSpec> cases;
+    for (const std::string& id : ids) cases.push_back(resume_cases(id).front());
     std::unique_ptr<Experiment> experiment;
     std::unique_ptr<GradCache> leaves;
     for (std::size_t i = 0; i < cases.size(); ++i) {
