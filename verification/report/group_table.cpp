@@ -1,6 +1,7 @@
 #include "verification/report/group_table.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
@@ -10,7 +11,8 @@ namespace {
 
 struct Row {
   std::string group, exactness;
-  std::int64_t cases = 0, compared = 0, differing = 0, bad = 0, skipped = 0;
+  std::int64_t cases = 0, compared = 0, differing = 0, mistrusted = 0, skipped = 0;
+  std::optional<Status> failure = std::nullopt;  ///< of the first case that failed
   double worst_ratio = 0;
 
   void add(const Result& result) {
@@ -19,12 +21,15 @@ struct Row {
     differing += result.differing;
     worst_ratio = std::max(worst_ratio, result.worst_ratio);
     skipped += result.status == Status::skipped ? 1 : 0;
-    bad += failed(result.status) ? 1 : 0;
+    mistrusted += result.status == Status::mistrusted ? 1 : 0;
+    if (!failure && failed(result.status)) failure = result.status;
   }
 
   std::string verdict(const Paint& paint) const {
-    if (bad > 0 || differing > 0) return paint("31", "DIFFER");
+    if (differing > 0) return paint("31", "DIFFER");
+    if (failure) return paint("31", std::string(name(*failure)));
     if (skipped == cases) return paint("33", "skipped");
+    if (mistrusted + skipped == cases) return paint("33", "mistrusted");
     if (exactness == "bounded")
       return paint("32", fmt::format("error {:.2g} of its bound, headroom {:.0f} %", worst_ratio,
                                      100 * (1 - worst_ratio)));

@@ -29,9 +29,13 @@ std::string verdict(const RunReport& report, bool strict) {
     if (count == 0 && status != Status::pass && status != Status::fail) continue;
     counts += (counts.empty() ? "" : ", ") + grouped(count) + " " + std::string(name(status));
   }
-  const char* text = code == 0   ? "Proved: everything that was compared is equal."
-                     : code == 4 ? "Nothing was proved: no case passed."
-                                 : "Not proved: see the first differences below.";
+  const std::int64_t passed = report.count(Status::pass);
+  const auto all = static_cast<std::int64_t>(report.results.size());
+  const std::string by =
+      passed < all ? fmt::format(" by {} of {} cases", grouped(passed), grouped(all)) : "";
+  const std::string text = code == 0   ? "Proved" + by + ": everything that was compared is equal."
+                           : code == 4 ? "Nothing was proved: no case passed."
+                                       : "Not proved: see the first differences below.";
   return fmt::format(
       "<div class=\"verdict {}\"><strong>{}</strong><br/>{} in {:.1f} s, exit code {}</div>\n",
       kind, text, counts, report.seconds, code);

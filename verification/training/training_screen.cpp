@@ -56,11 +56,11 @@ std::vector<std::string> varied_parts(const TrainingCases& cases) {
 }
 
 void add_sentence(std::string& out, const TrainingCases& cases, const Paint& paint) {
-  TrainingCases equal;
+  TrainingCases passed;
   std::size_t different = 0;
   for (const auto& one : cases) {
     const Status status = one.second->status;
-    if (status == Status::pass || status == Status::mistrusted) equal.push_back(one);
+    if (status == Status::pass) passed.push_back(one);
     if (failed(status)) ++different;
   }
   if (different > 0) {
@@ -70,14 +70,14 @@ void add_sentence(std::string& out, const TrainingCases& cases, const Paint& pai
            "\n";
     return;
   }
-  if (equal.empty()) return;
+  if (passed.empty()) return;
   out += "\n" + paint("32", "proved") +
          fmt::format(
              ": production has the bits of the reference in {} parallel configuration{},\n"
              "and the reference those of the undistributed optimizer.\n",
-             grouped(static_cast<std::int64_t>(equal.size())), equal.size() == 1 ? "" : "s");
-  const std::vector<std::string> words = varied_parts(equal);
-  out += words.empty() ? "  " + equal.front().second->id + "\n" : filled(words);
+             grouped(static_cast<std::int64_t>(passed.size())), passed.size() == 1 ? "" : "s");
+  const std::vector<std::string> words = varied_parts(passed);
+  out += words.empty() ? "  " + passed.front().second->id + "\n" : filled(words);
 }
 
 struct PhaseRow {

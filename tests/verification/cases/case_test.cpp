@@ -129,6 +129,11 @@ TEST_CASE("verdicts: runs that prove little are mistrusted, differences fail") {
   r.training->updated_elements = r.training->moved_elements = 0;
   CHECK(reason_of(r) == "no step was applied");
   r = good_result();
+  r.training->skipped_steps = 3;  // half of 6
+  CHECK(judged(r) == Status::pass);
+  r.training->skipped_steps = 4;
+  CHECK(reason_of(r).starts_with("most steps were skipped: 4 of 6; "));
+  r = good_result();
   r.training->steps = 5;  // of 6: the run ended early, so that its later steps were not judged
   CHECK(judged(r) == Status::fail);
   r = good_result();

@@ -213,6 +213,17 @@ TEST_CASE("failing case: names its place, and its replay line fails identically"
   CHECK(again.out.find("token_embedding.weight[0, 0]") != std::string::npos);
 }
 
+TEST_CASE("verdict: a run in which most steps were skipped is mistrusted") {
+  const TemporaryFolder folder;
+  const std::string config = folder.write("far.toml", "[optimizer]\nlr = 1e30\n");
+  const CliResult result = run_cli(
+      "verify byte_gpt_tiny --recipe adamw --world self --stage 1 --config " + quoted(config));
+  CHECK(result.exit_code == 4);
+  CHECK(result.out.find("most steps were skipped: 5 of 6") != std::string::npos);
+  CHECK(result.out.find("nothing was proved") != std::string::npos);
+  CHECK(result.out.find("proved:") == std::string::npos);
+}
+
 TEST_CASE("strict: mistrusted cases count as failed") {
   // Without clipping and overflow the run proves less: permitted, but reported.
   const TemporaryFolder folder;

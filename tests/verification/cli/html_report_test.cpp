@@ -111,6 +111,7 @@ TEST_CASE("HTML report: a page without failures states so, a page without verdic
   report.results.back().reason = "clipping never bound";
   CHECK(values_of(to_html(report, false)).at("not_judged").dump() ==
         R"([["mistrusted: clipping never bound",1]])");
+  CHECK(has(to_html(report, false), "Proved by 1 of 2 cases: "));
   CHECK(has(to_html(report, true), "Not proved"));
 }
 

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <limits>
 
+#include "tests/verification/cli/cli_support.hpp"
 #include "verification/cases/run_report.hpp"
+#include "verification/cases/suites/selection.hpp"
 #include "verification/training/case_run.hpp"
 
 namespace report_text_test {
@@ -13,6 +15,7 @@ namespace report_text_test {
 namespace {
 
 using namespace zeroproof;
+using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
 Result failing(const std::string& op, const std::string& isa, const std::string& fill,
@@ -133,6 +136,72 @@ TEST_CASE("text report: exit code 0 requires a pass") {
   CHECK(to_text(with_status({Status::mistrusted}), {}).find("nothing was proved") !=
         std::string::npos);
   CHECK(to_text(with_status({Status::pass}), {}).find("nothing was proved") == std::string::npos);
+}
+
+TEST_CASE("reports: all of them count passes alone as proved") {
+  const TemporaryFolder folder;
+  const std::string config = folder.write("loose.toml", "[optimizer]\nmax_norm = 1e9\n");
+  const std::string files = "text,json:" + folder.file("a.json") +
+                            ",html:" + folder.file("a.html") + ",junit:" + folder.file("a.xml");
+  const auto run = [&](const std::string& recipes) {
+    return run_cli(
+        "verify byte_gpt_tiny --world self --stage 1 --dtype bf16 --impl host --recipe " + recipes +
+        " --config " + quoted(config) + " --report " + quoted(files));
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+  };
+  const CliResult mixed = run("adamw,adamw-unclipped");  // adamw never clips here
+  CHECK(mixed.exit_code == 0);
+  has(mixed.out, "proved: production has the bits of the reference in 1 parallel configuration,\n");
+  has(mixed.out, "\n1 pass, 0 fail, 1 mistrusted");
+  const auto summary = nlohmann::json::parse(read_file(folder.file("a.json"))).at("summary");
+  CHECK(summary.at("pass") == 1);
+  CHECK(summary.at("mistrusted") == 1);
+  has(read_file(folder.file("a.html")), "<strong>Proved by 1 of 2 cases: ");
+  const std::string xml = read_file(folder.file("a.xml"));
+  has(xml, "tests=\"2\" failures=\"0\" errors=\"0\"");
+  has(xml, " skipped=\"1\">");
+  has(xml, "<skipped message=\"mistrusted: clipping is on but never bound");
+
+  const CliResult nothing = run("adamw");
+  CHECK(nothing.exit_code == 4);
+  CHECK(nothing.out.find("proved:") == std::string::npos);
+  has(nothing.out, "nothing was proved");
+  has(read_file(folder.file("a.html")), "Nothing was proved");
+}
+
+TEST_CASE("text report: tables show DIFFER only for values that differ") {
+  const auto table = [](const std::string& suite, Status status, std::int64_t compared) {
+    RunReport report;
+    for (const Suite* one : all_suites()) {
+      if (one->name() == suite) report.suites = {one};
+    }
+    Result& result = report.results.emplace_back();
+    result.suite = suite;
+    result.group = "clip";
+    result.id = suite + "/clip";
+    result.status = status;
+    result.compared = compared;
+    const std::string text = to_text(report, {});
+    return text.substr(0, text.find("\n\n", text.find("against")));
+  };
+  const auto row_has = [](const std::string& text, const std::string& verdict) {
+    CAPTURE(text);
+    CHECK(text.find("DIFFER") == std::string::npos);
+    CHECK(text.find("  " + verdict) != std::string::npos);
+  };
+  row_has(table("op", Status::error, 0), "error");
+  row_has(table("resume", Status::crashed, 0), "crashed");
+  row_has(table("lbfgs", Status::hung, 10), "hung");
+  row_has(table("op", Status::tampered, 10), "tampered");
+  row_has(table("op", Status::fail, 10), "fail");
+  row_has(table("op", Status::mistrusted, 10), "mistrusted");
+  row_has(table("op", Status::pass, 10), "equal");
+  const std::string control = table("controls", Status::error, 0);
+  CHECK(control.find("FALSE ALARM") == std::string::npos);
+  CHECK(control.find("1 legal differences compared by the harness, 0 false alarms") !=
+        std::string::npos);
 }
 
 TEST_CASE("text report: the first difference is the first in the order of data, on any rank") {

@@ -30,6 +30,11 @@ std::string reason_to_mistrust(const Result& result, const Experiment& experimen
   const TrainingRun& run = *result.training;
   if (result.compared == 0) return "nothing was compared";
   if (run.updated_elements == 0) return "no step was applied";
+  if (2 * run.skipped_steps > run.steps) {
+    return "most steps were skipped: " + std::to_string(run.skipped_steps) + " of " +
+           std::to_string(run.steps) +
+           "; use a smaller rate or initial loss scale, more --steps, or gradients that are finite";
+  }
   if (std::string why = standstill(run); !why.empty()) return why;
   const auto limits =
       max_norms_of(experiment.setup().clip_groups, experiment.config().optimizer.max_norm);
