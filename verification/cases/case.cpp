@@ -6,6 +6,7 @@
 #include "common/base/error.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "verification/cases/config/config.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/cases/id_pattern.hpp"
 #include "verification/cases/recipes.hpp"
 
@@ -57,8 +58,17 @@ WorldSpec parse_world(const std::string& text) {
              "use 1 to 4096, as in " + std::string(prefix) + "4");
     return {kind, static_cast<int>(*size)};
   }
+  // "4" or "thread:4": the rest may be the size of a known kind
+  const std::size_t colon = text.find(':');
+  const std::string size = colon == std::string::npos ? text : text.substr(colon + 1);
+  const std::string kind = colon == std::string::npos
+                               ? "threads"
+                               : nearest(text.substr(0, colon), {"threads", "mpi", "nccl"});
+  const bool sized = !kind.empty() && number_after(size, "").value_or(0) >= 1;
+  const std::string otherwise =
+      sized ? "did you mean " + kind + ":" + size + "?" : "use self, threads:N, mpi:N or nccl:N";
   fail(ErrorCode::config, "world '" + text + "' does not exist", "a world is how ranks run",
-       "use self, threads:N, mpi:N or nccl:N");
+       suggestion(text, {"self"}, otherwise));
 }
 
 std::string CaseSpec::id() const {

@@ -124,7 +124,8 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   ZP_CHECK(
       flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order" || of_dialect,
       ErrorCode::config, "--accept is '" + flags.accept + "'",
-      "it selects how results of a plug-in are compared", "use bits, any-order, or dialect:NAME");
+      "it selects how results of a plug-in are compared",
+      suggestion(flags.accept, {"bits", "any-order"}, "use bits, any-order, or dialect:NAME"));
   options.any_order = flags.accept == "any-order";
   if (of_dialect) options.expectation = dialect_expectation(flags.accept.substr(dialect.size()));
   ZP_CHECK(flags.fault.empty() && flags.blind.empty(), ErrorCode::config,

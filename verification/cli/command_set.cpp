@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "common/base/error.hpp"
 #include "verification/cases/config/nearest.hpp"
@@ -121,7 +122,12 @@ Command CommandSet::add(const std::string& name, const std::string& help) {
 }
 
 int CommandSet::run(int argc, char** argv) {
-  if (argc > 1) require_command(*app_, argv[1]);
+  if (argc < 2) {
+    app_->name(argv[0]);
+    std::fputs(app_->help().c_str(), stderr);
+    return 2;
+  }
+  require_command(*app_, argv[1]);
   try {
     app_->parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

@@ -67,6 +67,7 @@ class CommandSet {
   Command add(const std::string& name, const std::string& help);
 
   /// Parses the words and runs the subcommand; returns the exit code, 0 after --help and --version.
+  /// Without words prints the help on standard error and returns 2.
   /// Errors (ErrorCode::config): invalid words, naming the nearest command or flag; all errors of
   /// the subcommand.
   int run(int argc, char** argv);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "common/base/error.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/interfaces/files/judged_call.hpp"
 
@@ -29,7 +30,7 @@ int gen(const GenFlags& flags) {
 int judge(const JudgeFlags& flags) {
   ZP_CHECK(flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order",
            ErrorCode::config, "--accept is '" + flags.accept + "'",
-           "it selects how results are compared", "use bits or any-order");
+           "it selects how results are compared", suggestion(flags.accept, {"bits", "any-order"}));
   const JudgedCall judged =
       judge_call(flags.inputs, flags.outputs, flags.dialect, flags.accept == "any-order");
   std::fputs(judged.text.c_str(), stdout);

@@ -110,6 +110,21 @@ std::string line_of(const Op& op) {
   return text.replace(2, op.name.size(), op.name);
 }
 
+std::vector<std::string> all_stages() { return {"stage0", "stage1", "stage2", "stage3"}; }
+
+/// Every stage for "zero", one for "ZeRO-2"; none for other texts.
+std::vector<std::string> zero_stages(const std::string& what) {
+  const std::string word = lower_case(what);
+  if (word == "zero") return all_stages();
+  std::vector<std::string> one;
+  for (const std::string& stage : all_stages()) {
+    const std::string number = stage.substr(5);
+    if (word == "zero" + number || word == "zero-" + number || word == "zero " + number)
+      one.push_back(stage);
+  }
+  return one;
+}
+
 int explain_all() {
   std::string out = "A training step runs these phases; zeroproof explain NAME has the details.\n";
   for (const Phase phase : all_phases) {
@@ -124,8 +139,7 @@ int explain_all() {
     if (op.phases.empty()) out += line_of(op);
   }
   out += "\n" + heading("another optimizer") + "\n" + lbfgs_line();
-  out += "\n" + heading("and") + "\n" +
-         labelled("stages", {"stage0", "stage1", "stage2", "stage3"}, ",");
+  out += "\n" + heading("and") + "\n" + labelled("stages", all_stages(), ",");
   std::vector<std::string> names;
   for (const Passage& rule : rules()) names.push_back(rule.name);
   out += labelled("rules", names, ",");
@@ -149,8 +163,8 @@ std::vector<std::string> known_names() {
   std::vector<std::string> known;
   for (const Op& op : all_ops()) known.push_back(op.name);
   for (const Phase phase : all_phases) known.emplace_back(name(phase));
-  known.insert(known.end(),
-               {"lbfgs", "dialects", "errata", "stage0", "stage1", "stage2", "stage3"});
+  known.insert(known.end(), {"lbfgs", "dialects", "errata"});
+  for (const std::string& stage : all_stages()) known.push_back(stage);
   for (const Fault& fault : fault_catalogue()) known.emplace_back(fault.id);
   for (const Passage& rule : rules()) known.push_back(rule.name);
   for (const Passage& label : labels()) known.push_back(label.name);
@@ -170,7 +184,8 @@ std::vector<std::string> holding(const std::string& what, const std::vector<std:
 
 [[noreturn]] void refuse(const std::string& what) {
   std::vector<std::string> known = known_names();
-  std::vector<std::string> close = holding(what, known);
+  std::vector<std::string> close = zero_stages(what);
+  if (close.empty()) close = holding(what, known);
   const std::vector<std::string> dialects = dialect_names();
   if (close.empty())
     close = holding(what, dialects);  // many have "adam" in them, which is an operation's

@@ -14,6 +14,7 @@
 #include "common/base/error.hpp"
 #include "common/base/span.hpp"
 #include "common/io/files/replacing_file.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/report/own_descriptor.hpp"
 
 namespace zeroproof::verification {
@@ -115,6 +116,24 @@ void write_in_place(const std::string& file, const std::string& content) {
            "the results are lost", "use another file, and run again");
 }
 
+/// "html:out.html" for "out.html", "json:out" for "jason:out"; "" if no kind is near.
+std::string intended_report(const std::string& word) {
+  if (word.starts_with("text,")) {
+    const std::string rest = intended_report(word.substr(5));
+    return rest.empty() ? "" : "text," + rest;
+  }
+  const std::size_t colon = word.find(':');
+  if (colon != std::string::npos) {
+    const std::string kind = nearest(word.substr(0, colon), {"json", "junit", "html"});
+    return kind.empty() || colon + 1 == word.size() ? "" : kind + word.substr(colon);
+  }
+  for (const auto& [ending, kind] :
+       {std::pair{".json", "json:"}, std::pair{".xml", "junit:"}, std::pair{".html", "html:"}}) {
+    if (word.ends_with(ending)) return kind + word;
+  }
+  return nearest(word, {"text"});
+}
+
 }  // namespace
 
 std::vector<std::string> ReportTargets::files() const {
@@ -138,8 +157,11 @@ ReportTargets parse_targets(const std::vector<std::string>& values) {
     } else if (word.rfind("html:", 0) == 0 && word.size() > 5) {
       targets.html_files.push_back(word.substr(5));
     } else {
+      const std::string meant = intended_report(word);
       fail(ErrorCode::config, "report '" + word + "' does not exist", "it is not a kind of report",
-           "use text, json:FILE, junit:FILE, html:FILE, or several with commas between");
+           meant.empty()
+               ? "use text, json:FILE, junit:FILE, html:FILE, or several with commas between"
+               : "did you mean " + meant + "?");
     }
   }
   return targets;

@@ -58,6 +58,44 @@ TEST_CASE("command line: hints are near names or omitted") {
   CHECK(key.err.find("did you mean") == std::string::npos);
 }
 
+TEST_CASE("command line: words of other programs are answered with those of this one") {
+  const std::string tiny = "verify byte_gpt_tiny ";
+  const TemporaryFolder folder;
+  const std::string config = quoted(folder.write("a.toml", "[optimizer]\nlearning_rate = 0.1\n"));
+  for (const auto& [arguments, hint] : std::vector<std::pair<std::string, std::string>>{
+           {tiny + "--dtype bfloat16", "bf16"},
+           {tiny + "--dtype float32", "fp32"},
+           {tiny + "--dtype half", "fp16"},
+           {"plan byte_gpt --dtype bfloat16", "bf16"},
+           {tiny + "--world 4", "threads:4"},
+           {tiny + "--world thread:4", "threads:4"},
+           {tiny + "--world sefl", "self"},
+           {tiny + "--config " + config, "optimizer.lr"},
+           {tiny + "--report out.html", "html:out.html"},
+           {tiny + "--report text,a/out.json", "text,json:a/out.json"},
+           {tiny + "--report out.xml", "junit:out.xml"},
+           {tiny + "--report jason:out", "json:out"},
+           {"explain zero", "stage0 or stage1 or stage2 or stage3"},
+           {"explain ZeRO-2", "stage2"},
+           {"verify adamw_update --plugin none --accept any_order", "any-order"},
+           {"verify adamw_update --plugin none --accept bit", "bits"},
+           {"judge a b --accept any_order", "any-order"}}) {
+    CAPTURE(arguments);
+    expect_refusal(run_cli(arguments), "did you mean " + hint + "?");
+  }
+  expect_refusal(tiny + "--dtype int8", "use bf16, fp16, fp32, e4m3 or e5m2");
+  expect_refusal(tiny + "--world banana", "use self, threads:N, mpi:N or nccl:N");
+  expect_refusal(tiny + "--world 0", "use self, threads:N, mpi:N or nccl:N");
+  expect_refusal(tiny + "--report out.pdf", "use text, json:FILE");
+}
+
+TEST_CASE("command line: without arguments the help is printed as an error") {
+  const CliResult result = run_cli("");
+  CHECK(result.exit_code == 2);
+  CHECK(result.out.empty());
+  CHECK(result.err == run_cli("--help").out);
+}
+
 TEST_CASE("list: reports patterns without a match, as verify does") {
   for (const char* command : {"list nope", "verify nope"}) {
     CAPTURE(command);

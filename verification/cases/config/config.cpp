@@ -40,11 +40,14 @@ void apply_toml_file(RunConfig& config, const std::string& path) {
 }
 
 DType parse_param_dtype(const std::string& text) {
+  std::vector<std::string> names;
   for (const DType dtype : param_dtypes) {
     if (name(dtype) == text) return dtype;
+    names.emplace_back(name(dtype));
   }
   fail(ErrorCode::config, "parameter dtype '" + text + "' does not exist",
-       "it is the format that every step casts to", "use bf16, fp16, fp32, e4m3 or e5m2");
+       "it is the format that every step casts to",
+       suggestion(text, names, "use bf16, fp16, fp32, e4m3 or e5m2"));
 }
 
 std::size_t index_of_name(const std::string& key, const std::string& text,

@@ -2,8 +2,27 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace zeroproof {
+namespace {
+
+/// Names of other libraries, and those of this one.
+constexpr std::pair<std::string_view, std::string_view> synonyms[] = {
+    {"bfloat16", "bf16"},
+    {"float16", "fp16"},
+    {"half", "fp16"},
+    {"float32", "fp32"},
+    {"float", "fp32"},
+    {"float8_e4m3fn", "e4m3"},
+    {"float8_e5m2", "e5m2"},
+    {"learning_rate", "lr"},
+    {"epsilon", "eps"},
+    {"max_grad_norm", "max_norm"},
+    {"gradient_clipping", "max_norm"},
+};
+
+}  // namespace
 
 std::string lower_case(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -32,6 +51,11 @@ std::size_t slips(std::string_view typed, std::string_view meant) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& choices) {
+  for (const auto& [theirs, ours] : synonyms) {
+    if (word == theirs && std::ranges::count(choices, ours) > 0 &&
+        std::ranges::count(choices, word) == 0)
+      return std::string(ours);
+  }
   // A beginning of one choice means that choice.
   for (const std::string& choice : choices) {
     if (word.size() >= 3 && choice.rfind(word, 0) == 0) return choice;

@@ -14,7 +14,8 @@ std::string lower_case(std::string text);
 /// neighbour.
 std::size_t slips(std::string_view typed, std::string_view meant);
 
-/// The member of `choices` that begins with `word` (3 characters or more), otherwise the one at the
+/// The member of `choices` for which `word` is the name of another library ("bfloat16": "bf16"),
+/// otherwise the one that begins with `word` (3 characters or more), otherwise the one at the
 /// smallest edit distance, if that is at most one for every three letters of the longer word; "" if
 /// there is none.
 std::string nearest(std::string_view word, const std::vector<std::string>& choices);

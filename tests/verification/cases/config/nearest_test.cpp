@@ -45,6 +45,22 @@ TEST_CASE("nearest: only near names are suggested") {
   CHECK(nearest("step", {"stop", "stem", "stay"}) == "stop");  // the first of equally near ones
 }
 
+TEST_CASE("nearest: names of other libraries are translated") {
+  const std::vector<std::string> dtypes = {"bf16", "fp16", "fp32", "e4m3", "e5m2"};
+  CHECK(nearest("bfloat16", dtypes) == "bf16");
+  CHECK(nearest("float16", dtypes) == "fp16");
+  CHECK(nearest("half", dtypes) == "fp16");
+  CHECK(nearest("float32", dtypes) == "fp32");
+  CHECK(nearest("float", dtypes) == "fp32");
+  CHECK(nearest("float8_e4m3fn", dtypes) == "e4m3");
+  CHECK(nearest("float8_e5m2", dtypes) == "e5m2");
+  CHECK(nearest("learning_rate", {"lr", "eps", "min_lr"}) == "lr");
+  CHECK(nearest("epsilon", {"lr", "eps"}) == "eps");
+  CHECK(nearest("max_grad_norm", {"lr", "max_norm"}) == "max_norm");
+  CHECK(nearest("learning_rate", {"steps"}).empty());  // only where the name exists
+  CHECK(nearest("half", {"half", "fp16"}) == "half");
+}
+
 TEST_CASE("suggestion: without a near name the other hint is used") {
   CHECK(suggestion("hots", {"host", "device"}) == "did you mean host?");
   CHECK(suggestion("banana", {"host", "device"}) == "use host or device");
