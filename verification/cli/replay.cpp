@@ -34,8 +34,8 @@ constexpr SharedFlag replayed_settings[] = {
     {"--exp-avg-sq-dtype"},
     {"--master-dtype"},
     {"--plugin",
-     "shared library with the operations that are judged (a bundle names one; this is instead of "
-     "it)"},
+     "shared library with the operations that are judged; a bundle of a plug-in needs it, because "
+     "replay never loads a library that a bundle names"},
     {"--plugin-timeout", "seconds a call of a plug-in may take"},
     {"--accept", "what results of a plug-in are held to: bits, or any-order"},
     {"--declined"},
@@ -43,7 +43,8 @@ constexpr SharedFlag replayed_settings[] = {
     {"--fault"},
     {"--blind"}};
 
-/// The settings of a bundle, as if the user had typed them.
+/// The settings of a bundle, as if the user had typed them; but a bundle comes from elsewhere, so only the user names
+/// files of code.
 void take_flags(const Bundle& bundle, CaseFlags& flags) {
   for (std::size_t i = 0; i < bundle.flags.size(); i += 2) {
     const std::string& name = bundle.flags[i];
@@ -52,14 +53,20 @@ void take_flags(const Bundle& bundle, CaseFlags& flags) {
     ZP_CHECK(known && i + 1 < bundle.flags.size(), ErrorCode::config,
              "the bundle has the setting " + name, "this program does not know it",
              "use the version that saved it");
-    const auto& member = case_flag(name).member;
+    const CaseFlag& flag = case_flag(name);
+    if (flag.is_file) {
+      ZP_CHECK(flag.given(flags), ErrorCode::config,
+               "the bundle was saved with " + name + " " + bundle.flags[i + 1],
+               "replay loads no file that a bundle names",
+               "add " + name + " FILE with a file that you trust");
+      continue;
+    }
+    const auto& member = flag.member;
     if (const auto* list = std::get_if<std::vector<std::string> CaseFlags::*>(&member)) {
       (flags.**list).push_back(bundle.flags[i + 1]);
       continue;
     }
-    std::string& value = flags.*std::get<std::string CaseFlags::*>(member);
-    const bool replaced = name == "--plugin" && !value.empty();  // by the user
-    if (!replaced) value = bundle.flags[i + 1];
+    flags.*std::get<std::string CaseFlags::*>(member) = bundle.flags[i + 1];
   }
   flags.config_file = bundle.config_file;
   flags.text = bundle.text_file;

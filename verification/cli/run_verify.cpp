@@ -161,7 +161,9 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
     }
     if (!request.save_failing.empty()) {
       for (const std::string& folder : save_bundles(report, options, request.save_failing)) {
-        if (targets.text) std::printf("saved: %s\n", printable(folder).c_str());
+        if (!targets.text) continue;
+        std::printf("saved: %s\n  replay    %s\n", printable(folder).c_str(),
+                    printable(bundle_line(options, folder)).c_str());
       }
     }
     if (!request.dump.file.empty()) {

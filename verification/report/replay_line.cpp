@@ -1,10 +1,12 @@
-// The shell line that runs one case again, from any folder.
+// The shell lines that run one case again, from any folder.
 
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "verification/cases/run_plan.hpp"
+#include "verification/cases/suites/bundle.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -37,6 +39,16 @@ std::string replay_line(const VerifyOptions& options, const std::string& id) {
   if (isa != nullptr && *isa != '\0') line += "ZP_ISA=" + quoted(isa) + " ";
   line += quoted(program(options)) + " replay " + quoted(id);
   for (const std::string& flag : options.replay_flags) line += " " + quoted(flag);
+  return line;
+}
+
+std::string bundle_line(const VerifyOptions& options, const std::string& folder) {
+  std::string line =
+      quoted(program(options)) + " replay " + quoted(std::filesystem::absolute(folder).string());
+  for (std::size_t i = 0; i + 1 < options.replay_flags.size(); i += 2) {
+    if (options.replay_flags[i] == "--plugin")
+      line += " --plugin " + quoted(options.replay_flags[i + 1]);
+  }
   return line;
 }
 

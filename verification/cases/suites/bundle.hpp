@@ -22,8 +22,10 @@ struct Bundle {
   unsigned contract = 0;
   std::string isa;  ///< instruction set of the host implementations in that run
   std::string compiler;
-  std::vector<std::string> flags;  ///< of verify: flag, value, ...; files are added from the folder
-  std::string failure;             ///< status and first difference, to compare a rerun with
+  std::vector<std::string>
+      flags;            ///< of verify: flag, value, ...; files are added from the folder,
+                        ///< a plug-in by the user
+  std::string failure;  ///< status and first difference, to compare a rerun with
   std::string config_file, text_file,
       gradients_file;  ///< absolute paths inside the bundle, "" if it has none
 };
@@ -32,6 +34,9 @@ struct Bundle {
 /// the folders. Errors (ErrorCode::io): something could not be written.
 std::vector<std::string> save_bundles(const RunReport& report, const VerifyOptions& options,
                                       const std::string& folder);
+
+/// The shell line that runs a bundle again, from any folder: the settings are in the bundle, the plug-in is not.
+std::string bundle_line(const VerifyOptions& options, const std::string& folder);
 
 /// Reads a bundle: its folder, or the bundle.json in it. Errors (ErrorCode::config): no bundle, a damaged one, one of
 /// another schema or contract.

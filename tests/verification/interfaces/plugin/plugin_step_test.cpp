@@ -76,7 +76,8 @@ TEST_CASE("plug-in step: a case without a plug-in is refused") {
   expect_refusal("verify byte_gpt_tiny --impl plugin", "add --plugin FILE");
 }
 
-TEST_CASE("plug-in step: replay runs the named library, or another one") {
+TEST_CASE(
+    "plug-in step: replay runs the library that the user names, and none that a bundle names") {
   const TemporaryFolder folder;
   const std::string failures = quoted(folder.file("failures"));
   const std::string id = "op/adamw_update/plugin/mine/fill:ties";
@@ -84,14 +85,40 @@ TEST_CASE("plug-in step: replay runs the named library, or another one") {
   const CliResult found = run_cli("verify " + id + " --plugin " + quoted(plugins + "wrong.so") +
                                   " --save-failing " + failures);
   CHECK(found.exit_code == 1);
-  const std::string bundle =
-      quoted(folder.file("failures") + "/op-adamw_update-plugin-mine-fill-ties");
-  const CliResult again = run_cli("replay " + bundle);
+  const std::string saved = folder.file("failures") + "/op-adamw_update-plugin-mine-fill-ties";
+  const std::size_t at = found.out.rfind(" replay ");
+  REQUIRE(at != std::string::npos);
+  const std::string line = found.out.substr(at, found.out.find('\n', at) - at);
+  CHECK(line.find(saved) != std::string::npos);
+  CHECK(line.ends_with(" --plugin " + plugins + "wrong.so"));
+  const CliResult again = run_cli(line);
   CHECK(again.exit_code == 1);
   CHECK(again.out.find("bundle: the same failure as the saved one") != std::string::npos);
-  const CliResult fixed = run_cli("replay " + bundle + " --plugin " + quoted(plugins + "mine.so"));
+  const CliResult fixed =
+      run_cli("replay " + quoted(saved) + " --plugin " + quoted(plugins + "mine.so"));
   CHECK(fixed.exit_code == 0);
   CHECK(fixed.out.find("bundle: NOT the saved failure") != std::string::npos);
+
+  auto json = nlohmann::json::parse(read_file(saved + "/bundle.json"));
+  const auto flag = std::ranges::find(json.at("flags"), "--plugin");
+  REQUIRE(flag != json.at("flags").end());
+  std::filesystem::copy_file(plugins + "constructor.so", saved + "/constructor.so");
+  for (const std::string& planted : {saved + "/constructor.so", std::string("./constructor.so")}) {
+    *std::next(flag) = planted;
+    std::ofstream(saved + "/bundle.json") << json.dump();
+    const std::string mark = folder.file("constructed");
+    ::setenv("ZP_CONSTRUCTED", mark.c_str(), 1);
+    const CliResult refused = run_cli("replay " + quoted(saved));
+    CHECK_FALSE(std::filesystem::exists(mark));
+    expect_refusal(refused, "add --plugin FILE");
+    CHECK(
+        run_cli("replay " + quoted(saved) + " --plugin " + quoted(plugins + "mine.so")).exit_code ==
+        0);
+    CHECK_FALSE(std::filesystem::exists(mark));
+    run_cli("replay " + quoted(saved) + " --plugin " + quoted(plugins + "constructor.so"));
+    CHECK(std::filesystem::remove(mark));  // by the user's word it is loaded
+    ::unsetenv("ZP_CONSTRUCTED");
+  }
 }
 
 }  // namespace plugin_step_test

@@ -100,6 +100,13 @@ class Commands(unittest.TestCase):
         self.run_command(1, "replay", bundle, "kernels:tail", says=["bundle: the same failure as the saved one"])
         self.run_command(0, "replay", bundle, "kernels:adamw", says=["bundle: NOT the saved failure"])
         self.run_command(2, "replay", str(self.folder), "kernels:tail", says=["cannot be read"])
+        (self.folder / "loaded.py").write_text("open('loaded', 'w')\n")
+        saved = json.loads((Path(bundle) / "bundle.json").read_text())
+        saved["flags"] += ["--callable", "loaded.py:adamw"]
+        (self.folder / "bundle.json").write_text(json.dumps(saved))
+        self.run_command(2, "replay", str(self.folder), "kernels:tail", says=["no bundle of a callable"])
+        self.run_command(2, "replay", bundle, says=["MODULE:FUNCTION"])
+        self.assertFalse((self.folder / "loaded").exists())
         (self.folder / "bundle.json").write_text("{}")
         self.run_command(2, "replay", str(self.folder), "kernels:tail", says=["no bundle of a callable"])
 

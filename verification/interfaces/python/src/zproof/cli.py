@@ -172,13 +172,15 @@ def _bundle(folder: str) -> dict[str, Any]:
     try:
         bundle = json.loads(path.read_text(encoding="utf-8"))
         flags = dict(zip(bundle["flags"][::2], bundle["flags"][1::2]))
+        if flags.keys() != {f"--{name}" for name in _JUDGING}:  # the callable is the user's: never from a bundle
+            raise ValueError
         fill = bundle["id"].rpartition("fill:")[2]
         return {"fill": fill, "failure": bundle["failure"], **{name: flags[f"--{name}"] for name in _JUDGING}}
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}); name a folder made by verify --save-failing") \
             from None
     except (ValueError, KeyError, TypeError):
-        raise UsageError(f"{path} is no bundle of a callable (it names no operation and fill); use zeroproof replay for "
+        raise UsageError(f"{path} is no bundle of a callable (its settings are others); use zeroproof replay for "
                          "those of the program") from None
 
 
