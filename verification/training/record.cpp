@@ -93,7 +93,9 @@ void record_gradients(const Experiment& experiment, const std::string& file) {
     writer.write("param." + slot.name, bytes_of(optimizer.master().data(), slot));
   }
   for (std::int64_t step = 1; step <= config.steps; ++step) {
-    const GradsOfStep unscaled = leaves_of(experiment, step, optimizer.param(), 0, DType::fp32);
+    GuardedBuffer decoded;
+    const TensorView params = params_of_model(experiment, optimizer, decoded);
+    const GradsOfStep unscaled = leaves_of(experiment, step, params, 0, DType::fp32);
     for (std::int64_t j = 0; j < config.micro_batches; ++j) {
       const auto* flat = static_cast<const float*>(unscaled.values[j].data());
       for (const TensorSlot& slot : layout.tensors()) {
@@ -105,9 +107,8 @@ void record_gradients(const Experiment& experiment, const std::string& file) {
     if (scale == 0 && experiment.grad_dtype() == DType::fp32) {
       optimizer.step(unscaled.views(), facts_of(experiment, step));
     } else {
-      optimizer.step(
-          leaves_of(experiment, step, optimizer.param(), scale, experiment.grad_dtype()).views(),
-          facts_of(experiment, step));
+      optimizer.step(leaves_of(experiment, step, params, scale, experiment.grad_dtype()).views(),
+                     facts_of(experiment, step));
     }
   }
   writer.finish();

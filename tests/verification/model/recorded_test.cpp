@@ -192,7 +192,9 @@ TEST_CASE("recorded: a recording of byte_gpt_tiny has the same trajectory, in ev
   const TemporaryFolder folder;
   const std::string file = folder.file("tiny gradients");
   std::set<std::string> hashes;
-  for (const auto& [dtype, worlds] : {std::pair<std::string, std::string>{"fp32", "self"},
+  for (const auto& [dtype, worlds] : {std::pair<std::string, std::string>{"e4m3", "self"},
+                                      {"e5m2", "threads:3"},
+                                      {"fp32", "self"},
                                       {"bf16", "threads:3"},
                                       {"fp16", "self,threads:3"}}) {
     const CliResult recorded =
@@ -207,7 +209,7 @@ TEST_CASE("recorded: a recording of byte_gpt_tiny has the same trajectory, in ev
     CHECK(ours == trajectory("byte_gpt_tiny", dtype, "--world self --stage 1"));
     hashes.insert(ours);
   }
-  CHECK(hashes.size() == 3);
+  CHECK(hashes.size() == 5);
   const std::string first = read_file(file);
   CHECK(run_cli("record --workload byte_gpt_tiny --dtype fp16 " + quoted(file)).exit_code == 0);
   CHECK(read_file(file) == first);  // the same bytes again

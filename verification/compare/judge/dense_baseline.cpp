@@ -33,6 +33,15 @@ reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t s
   return facts;
 }
 
+TensorView params_of_model(const Experiment& experiment, const reference::DenseOptimizer& optimizer,
+                           GuardedBuffer& decoded) {
+  const TensorView params = optimizer.param();
+  if (!has_scales(params.dtype)) return params;
+  decoded = model_params(experiment.layout(), experiment.blocks(), params,
+                         optimizer.buffer(BufferId::param_scale_inv));
+  return decoded.view();
+}
+
 DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves,
                              ThreadPool* thread_pool, const FullState* start)
     : experiment_(experiment),
@@ -53,13 +62,8 @@ DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves,
 void DenseBaseline::step(std::int64_t number) {
   const std::int64_t count = experiment_.config().micro_batches;
   const int scale = optimizer_.loss_scaler().log2_scale;
-  GuardedBuffer read;  // decoded parameters, read by the model
-  TensorView params = optimizer_.param();
-  if (has_scales(params.dtype)) {
-    read = model_params(experiment_.layout(), experiment_.blocks(), params,
-                        optimizer_.buffer(BufferId::param_scale_inv));
-    params = read.view();
-  }
+  GuardedBuffer decoded;
+  const TensorView params = params_of_model(experiment_, optimizer_, decoded);
   const Digest digest = leaves_.parameters_digest(params);
   std::vector<TensorView> views(count);
   std::vector<double> losses(count);

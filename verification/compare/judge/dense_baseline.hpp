@@ -16,6 +16,10 @@ StepSettings dense_settings(const Experiment& experiment);
 /// The properties of micro-batches that a step of the undistributed optimizer needs.
 reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t step);
 
+/// The parameters that the model reads: the optimizer's own, or those in 8 bits decoded into `decoded` (R24).
+TensorView params_of_model(const Experiment& experiment, const reference::DenseOptimizer& optimizer,
+                           GuardedBuffer& decoded);
+
 /// The undistributed optimizer over the steps of a run, with its trace.
 class DenseBaseline {
  public:

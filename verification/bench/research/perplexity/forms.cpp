@@ -6,7 +6,6 @@
 #include "common/base/parallel_for.hpp"
 #include "common/step/portable_math64.hpp"
 #include "verification/compare/judge/dense_baseline.hpp"
-#include "verification/training/gradients/model_params.hpp"
 
 namespace zeroproof::perplexity {
 namespace {
@@ -45,13 +44,8 @@ RunConfig config_of(const Form& form, std::uint64_t seed) {
 /// The parameters that the model reads, in fp32. [padded_numel]
 std::vector<float> widened(const Experiment& experiment,
                            const reference::DenseOptimizer& optimizer) {
-  TensorView params = optimizer.param();
-  GuardedBuffer of_codes;
-  if (has_scales(params.dtype)) {
-    of_codes = model_params(experiment.layout(), experiment.blocks(), params,
-                            optimizer.buffer(BufferId::param_scale_inv));
-    params = of_codes.view();
-  }
+  GuardedBuffer decoded;
+  const TensorView params = params_of_model(experiment, optimizer, decoded);
   std::vector<float> wide(params.numel);
   for (std::size_t i = 0; i < wide.size(); ++i)
     wide[i] = load_element(params, static_cast<std::int64_t>(i));
