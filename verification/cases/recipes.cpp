@@ -4,7 +4,9 @@
 #include <array>
 
 #include "common/base/error.hpp"
+#include "verification/cases/config/config_write.hpp"
 #include "verification/cases/config/nearest.hpp"
+#include "verification/cases/config/toml.hpp"
 #include "verification/cases/settings/setting.hpp"
 
 namespace zeroproof::verification {
@@ -277,6 +279,29 @@ RunConfig under_recipe(RunConfig config, const std::string& recipe) {
   config.optimizer.nesterov = config.optimizer.amsgrad = false;
   found->apply(config);
   return config;
+}
+
+std::string ignored_setting(RunConfig plain, RunConfig config, const std::string& recipe) {
+  plain.seed = config.seed = 0;  // no recipe has one, and TOML has none above 2^63 - 1
+  const std::string effect = to_toml(under_recipe(config, recipe));
+  const TomlFile before(to_toml(plain), "before"), given(to_toml(config), "given"),
+      under(effect, "under");
+  const auto ignored = [&](const std::string& key, const TomlNode& old, const TomlNode& value,
+                           const TomlNode& result) {
+    if (value.shown() == old.shown() || value.shown() == result.shown()) return false;
+    RunConfig without = config;
+    apply_toml(without, key + " = " + old.shown(), "before");
+    return to_toml(under_recipe(without, recipe)) == effect;
+  };
+  for (const auto& [section, table] : given.root().members()) {
+    const TomlNode old = *before.root().member(section), result = *under.root().member(section);
+    if (!table.is_table() && ignored(section, old, table, result)) return section;
+    for (const auto& [name, value] : table.members()) {
+      const std::string key = section + "." + name;
+      if (ignored(key, *old.member(name), value, *result.member(name))) return key;
+    }
+  }
+  return "";
 }
 
 std::string shown_recipe(const std::string& recipe) {

@@ -102,14 +102,45 @@ RunConfig unchecked_config(const VerifyOptions& options, const std::string& work
   return config;
 }
 
-/// The default recipes of a workload: the configured step, and all others where steps are cheap.
+/// A setting of the configuration file that the recipe replaces, "" if there is none.
+std::string replaced_setting(const VerifyOptions& options, const std::string& workload,
+                             const RunConfig& config, const std::string& recipe) {
+  if (options.config_file.empty()) return "";
+  VerifyOptions plain = options;
+  plain.config_file.clear();
+  return ignored_setting(unchecked_config(plain, workload), config, recipe);
+}
+
+/// The norm on the command line overrides that of the recipe.
+void set_norm(const VerifyOptions& options, RunConfig& config) {
+  if (options.norm) config.optimizer.norm = *options.norm;
+  if (options.max_norm) config.optimizer.max_norm = *options.max_norm;
+}
+
+/// The configuration under a recipe. Errors (ErrorCode::config): the recipe replaces a setting of the file.
+RunConfig recipe_config(const VerifyOptions& options, const std::string& workload,
+                        const RunConfig& config, const std::string& recipe) {
+  const std::string ignored = replaced_setting(options, workload, config, recipe);
+  ZP_CHECK(ignored.empty(), ErrorCode::config,
+           "recipe " + recipe + " replaces " + ignored + " of " + options.config_file,
+           "the setting would have no effect",
+           "leave it out, or set optimizer.rule and use the recipe of that name");
+  RunConfig under = under_recipe(config, recipe);
+  set_norm(options, under);
+  return under;
+}
+
+/// The default recipes of a workload: the configured step, and where steps are cheap all others,
+/// except those that replace a setting of the configuration file.
 std::vector<std::string> recipes_of(const VerifyOptions& options, const std::string& workload,
                                     const RunConfig& config) {
   if (!options.recipes.empty()) return options.recipes;
   std::vector<std::string> names = {configured_recipe(config)};
   if (workload != "byte_gpt_tiny") return names;
   for (const Recipe& recipe : recipes()) {
-    if (recipe.name != names.front()) names.emplace_back(recipe.name);
+    std::string name(recipe.name);
+    if (name != names.front() && replaced_setting(options, workload, config, name).empty())
+      names.push_back(std::move(name));
   }
   return names;
 }
@@ -223,12 +254,6 @@ void check_device_worlds(const RunConfig& config, const VerifyOptions& options,
   }
 }
 
-/// The norm on the command line overrides that of the recipe.
-void set_norm(const VerifyOptions& options, RunConfig& config) {
-  if (options.norm) config.optimizer.norm = *options.norm;
-  if (options.max_norm) config.optimizer.max_norm = *options.max_norm;
-}
-
 /// Ranks of one instance in stage 0 with windows read each other's gradient sums in place. Device
 /// buffers have no windows, but both sides share one setup.
 bool shares_offloaded_grads(const CaseSpec& spec) {
@@ -263,8 +288,8 @@ bool VerifyOptions::wants(Implementation implementation) const {
 }
 
 RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
-  RunConfig config = under_recipe(unchecked_config(options, spec.workload), spec.recipe);
-  set_norm(options, config);
+  RunConfig config =
+      recipe_config(options, spec.workload, unchecked_config(options, spec.workload), spec.recipe);
   ZP_CHECK(spec.place.grad_sum != GradSum::native || spec.mode == Mode::lockstep, ErrorCode::config,
            "a native gradient sum cannot be judged in free mode", "it has no promised bits",
            "use --mode lockstep");
@@ -356,8 +381,7 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
   const bool own =
       workload != recorded_workload && config.dtypes == workload_defaults(workload).dtypes;
   for (const std::string& recipe : recipes) {
-    RunConfig under = under_recipe(config, recipe);
-    set_norm(options, under);
+    RunConfig under = recipe_config(options, workload, config, recipe);
     under.dtypes = dtypes_of(recipe, config.dtypes, own);
     if (!under.dtypes.empty()) validate(under);
   }

@@ -102,6 +102,47 @@ TEST_CASE("chosen cases: an explicitly named case that cannot run is an error") 
   }
 }
 
+TEST_CASE(
+    "chosen cases: a setting of the file that a recipe replaces is refused, or leaves the recipe "
+    "out") {
+  const TemporaryFolder folder;
+  int files = 0;
+  const auto with = [&](const std::string& toml) {
+    return " --config " + quoted(folder.write("run" + std::to_string(++files) + ".toml", toml));
+  };
+  const std::string amsgrad = with("[optimizer]\namsgrad = true\n");
+  const std::string place = " --impl host --world self --stage 0 --dtype bf16";
+  const std::string id = "byte_gpt_tiny/adam/host/stage0/self/bf16/lockstep/bucket:4096/omp:1";
+  expect_refusal("list byte_gpt_tiny --recipe adam" + place + amsgrad,
+                 "recipe adam replaces optimizer.amsgrad");
+  expect_refusal("verify " + id + amsgrad, "recipe adam replaces optimizer.amsgrad");
+  const auto ids = [&](const std::string& flags) {
+    const CliResult list = run_cli("list byte_gpt_tiny" + place + flags);
+    CHECK(list.exit_code == 0);
+    return list.out;
+  };
+  CHECK(ids(" --recipe adamw" + amsgrad).find("/adamw/") != std::string::npos);
+  CHECK(ids(" --recipe adam" + with("[optimizer]\namsgrad = true\nrule = \"adam\"\n"))
+            .find("/adam/") != std::string::npos);
+  const std::string every = ids(""), remaining = ids(amsgrad);
+  for (const char* recipe : {"/adamw/", "/adamw-amsgrad/", "/adam-amsgrad-max/"}) {
+    CHECK(every.find(recipe) != std::string::npos);
+    CHECK(remaining.find(recipe) != std::string::npos);
+  }
+  CHECK(every.find("/adam/") != std::string::npos);
+  CHECK(remaining.find("/adam/") == std::string::npos);
+  expect_refusal("list byte_gpt_tiny --recipe adamw-amsgrad" + place +
+                     with("[optimizer]\nweight_decay = 0.1\n"),
+                 "replaces optimizer.weight_decay");
+  // Used by the recipe, the same value, or the default: nothing is ignored.
+  for (const char* toml : {"[optimizer]\nlr = 1e-3\n", "[optimizer]\nmaximize = true\n",
+                           "[optimizer]\nweight_decay = 0.01\nrule = \"adamw\"\n"})
+    CHECK(ids(" --recipe lion-max" + with(toml)).find("/lion-max/") != std::string::npos);
+  CHECK(run_cli("list byte_gpt_tiny" + place + " --config " +
+                quoted(source_folder() + "/verification/cases/config/defaults.toml"))
+            .exit_code == 0);
+}
+
 TEST_CASE("chosen cases: more than four processes per core need a flag") {
   const int most = 4 * available_cores();
   // one short case, in case it is started after all

@@ -12,6 +12,9 @@
 #include "common/layout/peer_layouts.hpp"
 #include "common/step/lr_schedule.hpp"
 #include "common/step/policy.hpp"
+#include "verification/cases/config/config.hpp"
+#include "verification/cases/experiment.hpp"
+#include "verification/cases/recipes.hpp"
 
 namespace zeroproof::tests {
 
@@ -41,6 +44,7 @@ class ConfigDraw {
     optimizer();
     rates();
     run();
+    if (!configured_) leave_out_replaced();
     forbidden();
     drawn_.toml = toml_text();
     return drawn_;
@@ -257,6 +261,22 @@ class ConfigDraw {
     set("run.overflow_step", std::to_string(overflows ? 1 + below(steps) : 0));
     if (overflows && chance(50))
       set_name("run.overflow_tensor", one_of<std::string>({"token_embedding.weight", ""}));
+  }
+
+  /// A setting that the recipe replaces is refused.
+  void leave_out_replaced() {
+    const RunConfig plain = verification::workload_defaults(of("workload"));
+    for (;;) {
+      RunConfig config = plain;
+      apply_toml(config, toml_text(), "drawn.toml");
+      const std::string key = verification::ignored_setting(plain, config, of("recipe"));
+      if (key.empty()) return;
+      const std::size_t dot = key.find('.');
+      std::string& lines = toml_[key.substr(0, dot)];
+      const std::size_t at = lines.find(key.substr(dot + 1) + " = ");
+      lines.erase(at, lines.find('\n', at) + 1 - at);
+      drawn_.settings.erase(key);
+    }
   }
 
   void forbidden() {
