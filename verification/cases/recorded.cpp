@@ -19,10 +19,13 @@ RunConfig recorded_defaults(const std::string& path) {
 }
 
 void check_recordable(const RunConfig& config) {
-  ZP_CHECK(config.loss_reduction == LossReduction::mean && !config.idle_tensors, ErrorCode::config,
-           "run.loss_reduction is \"tokens\" or idle_tensors is set with recorded gradients",
-           "a recording has no token counts, and has a gradient for every tensor",
-           "leave both out, and record gradients of means");
+  ZP_CHECK(config.loss_reduction == LossReduction::mean, ErrorCode::config,
+           "run.loss_reduction is \"tokens\" with recorded gradients",
+           "a recording has no token counts",
+           "use \"mean\", and a recipe that does not set it (adamw-tokens does)");
+  ZP_CHECK(!config.idle_tensors, ErrorCode::config,
+           "run.idle_tensors is true with recorded gradients",
+           "a recording has a gradient for every tensor", "leave the setting out");
 }
 
 void check_recorded(const RunConfig& config, const std::string& path) {

@@ -126,6 +126,8 @@ RunConfig recipe_config(const VerifyOptions& options, const std::string& workloa
            "the setting would have no effect",
            "leave it out, or set optimizer.rule and use the recipe of that name");
   RunConfig under = under_recipe(config, recipe);
+  // A recording has its gradients, whatever tensors the recipe leaves idle in a model.
+  if (workload == recorded_workload) under.idle_tensors = config.idle_tensors;
   set_norm(options, under);
   return under;
 }

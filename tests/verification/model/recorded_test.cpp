@@ -262,6 +262,22 @@ TEST_CASE("recorded: a run that a recording cannot repeat is rejected") {
   CHECK_FALSE(std::filesystem::exists(folder.file("gradients")));
 }
 
+TEST_CASE(
+    "recorded: recipes with idle tensors run on gradients of all, means over tokens are rejected") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("gradients");
+  REQUIRE(run_cli("record --workload byte_gpt_tiny --dtype e5m2 " + quoted(file)).exit_code == 0);
+  const std::string run = " --impl host --world self --stage 1 --gradients " + quoted(file);
+  const CliResult delayed = run_cli("verify --recipe fp8-delayed" + run);
+  CAPTURE(delayed.err);
+  CHECK(delayed.exit_code == 0);
+  CHECK(delayed.out.find("1 pass, 0 fail") != std::string::npos);
+  expect_refusal("verify --recipe adamw-tokens" + run, "a recipe that does not set it");
+  const std::string idle = folder.write("idle.toml", "[run]\nidle_tensors = true\n");
+  expect_refusal("verify --recipe fp8-delayed --config " + quoted(idle) + run,
+                 "run.idle_tensors is true");
+}
+
 TEST_CASE("recorded: a planted fault is found, and its replay line finds it again") {
   const TemporaryFolder folder;
   const std::string file = folder.file("its gradients");
