@@ -27,6 +27,17 @@ std::vector<SafeTensorSpec> specs_of(const Experiment& experiment) {
 }
 
 SafeMetadata metadata_of(const Experiment& experiment) {
+/// The state before the first step, for readers of the file (verification/cli/README.md, "record").
+std::string initial_state_text(const Experiment& experiment) {
+  const std::string steps =
+      std::to_string(experiment.initial_step()) + " steps applied; the state ";
+  if (experiment.config().initial_state == InitialState::zero) return steps + "is 0";
+  return steps +
+         "is in no tensor of this file: element i has exp_avg 1e-3 bell(2, i), exp_avg_sq 1e-5 "
+         "uniform(3, i), max_exp_avg_sq 1e-4 uniform(4, i), momentum_buffer 1e-3 bell(4, i); "
+         "verification/cli/README.md defines them under \"record\"";
+}
+
   std::string order;
   for (const TensorSlot& slot : experiment.layout().tensors()) {
     if (!order.empty()) order += '\n';
@@ -38,6 +49,7 @@ SafeMetadata metadata_of(const Experiment& experiment) {
           {"loss_scale_log2", "0"},
           {"order", order},
           {"source", "zeroproof " ZP_VERSION ", " + experiment.workload() + ", parameters in " +
+          {"initial_state", initial_state_text(experiment)},
                          std::string(name(experiment.param_dtype()))}};
 }
 

@@ -278,6 +278,23 @@ TEST_CASE(
                  "run.idle_tensors is true");
 }
 
+TEST_CASE("recorded: the file says how its first state is made") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("gradients");
+  const auto text_of = [&](const std::string& settings) {
+    const std::string config = folder.write("run.toml", settings);
+    REQUIRE(run_cli("record --workload byte_gpt_tiny --steps 1 --config " + quoted(config) + " " +
+                    quoted(file))
+                .exit_code == 0);
+    return SafetensorsReader::open(file).metadata().at("initial_state");
+  };
+  CHECK(text_of("[run]\ninitial_state = \"zero\"\noverflow_step = 0\n") ==
+        "0 steps applied; the state is 0");
+  const std::string seeded = text_of("[run]\ninitial_step = 5\noverflow_step = 0\n");
+  CHECK(seeded.starts_with("5 steps applied; "));
+  CHECK(seeded.find("exp_avg_sq 1e-5 uniform(3, i)") != std::string::npos);
+}
+
 TEST_CASE("recorded: a planted fault is found, and its replay line finds it again") {
   const TemporaryFolder folder;
   const std::string file = folder.file("its gradients");
