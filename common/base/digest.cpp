@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 
+#include "common/base/canonical_copy.hpp"
 #include "common/base/wide_digest.hpp"
 
 namespace zeroproof {
@@ -16,27 +17,15 @@ static_assert(std::endian::native == std::endian::little,
 
 namespace {
 
-/// Copies the values to `target` with every NaN made canonical.
-template <class Format>
-void canonical_copy(const typename Format::Bits* source, typename Format::Bits* target,
-                    std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    target[i] = Format::is_nan(source[i]) ? Format::magnitude : source[i];
-  }
-}
-
 constexpr std::int64_t block_bytes = 4096;
 
-template <class Format>
 void add_floats(XXH3_state_t* state, const TensorView& view) {
-  using Bits = typename Format::Bits;
-  constexpr std::int64_t block = block_bytes / static_cast<std::int64_t>(sizeof(Bits));
-  std::array<Bits, block> buffer;
-  const auto* data = static_cast<const Bits*>(view.data);
+  alignas(8) std::array<std::byte, block_bytes> buffer;
+  const std::int64_t width = num_bytes(view.dtype), block = block_bytes / width;
   for (std::int64_t begin = 0; begin < view.numel; begin += block) {
     const std::int64_t count = std::min(block, view.numel - begin);
-    canonical_copy<Format>(data + begin, buffer.data(), count);
-    XXH3_128bits_update(state, buffer.data(), static_cast<std::size_t>(count) * sizeof(Bits));
+    copy_canonical({static_cast<std::byte*>(view.data) + begin * width, view.dtype, count}, buffer);
+    XXH3_128bits_update(state, buffer.data(), static_cast<std::size_t>(count * width));
   }
 }
 
@@ -55,7 +44,7 @@ Hasher& Hasher::operator=(Hasher&&) noexcept = default;
 void Hasher::add(const TensorView& view) {
   visit_format(view.dtype, [&](auto format) {
     if constexpr (format.is_float) {
-      add_floats<decltype(format)>(state_->xxh, view);
+      add_floats(state_->xxh, view);
     } else if (view.numel > 0) {
       XXH3_128bits_update(state_->xxh, view.data, static_cast<std::size_t>(view.num_bytes()));
     }

@@ -1,5 +1,6 @@
 #include "verification/training/record.hpp"
 
+#include "common/base/canonical_copy.hpp"
 #include "common/base/guarded_buffer.hpp"
 #include "common/base/parallel_for.hpp"
 #include "common/io/safetensors/safetensors_writer.hpp"
@@ -26,7 +27,6 @@ std::vector<SafeTensorSpec> specs_of(const Experiment& experiment) {
   return specs;
 }
 
-SafeMetadata metadata_of(const Experiment& experiment) {
 /// The state before the first step, for readers of the file (verification/cli/README.md, "record").
 std::string initial_state_text(const Experiment& experiment) {
   const std::string steps =
@@ -38,6 +38,7 @@ std::string initial_state_text(const Experiment& experiment) {
          "verification/cli/README.md defines them under \"record\"";
 }
 
+SafeMetadata metadata_of(const Experiment& experiment) {
   std::string order;
   for (const TensorSlot& slot : experiment.layout().tensors()) {
     if (!order.empty()) order += '\n';
@@ -48,14 +49,17 @@ std::string initial_state_text(const Experiment& experiment) {
           {"micro_batches", std::to_string(experiment.config().micro_batches)},
           {"loss_scale_log2", "0"},
           {"order", order},
-          {"source", "zeroproof " ZP_VERSION ", " + experiment.workload() + ", parameters in " +
           {"initial_state", initial_state_text(experiment)},
+          {"source", "zeroproof " ZP_VERSION ", " + experiment.workload() + ", parameters in " +
                          std::string(name(experiment.param_dtype()))}};
 }
 
-/// The elements of one tensor in a flat fp32 buffer.
-Span<const std::byte> bytes_of(const float* flat, const TensorSlot& slot) {
-  return std::as_bytes(Span<const float>(flat + slot.begin, static_cast<std::size_t>(slot.numel)));
+/// The elements of one tensor in a flat fp32 buffer, as a file holds them (R9).
+std::vector<std::byte> bytes_of(const float* flat, const TensorSlot& slot) {
+  const Span<const float> values(flat + slot.begin, static_cast<std::size_t>(slot.numel));
+  std::vector<std::byte> bytes(values.size_bytes());
+  copy_canonical(values, bytes);
+  return bytes;
 }
 
 /// Gradients and losses of one step.
@@ -114,7 +118,11 @@ void record_gradients(const Experiment& experiment, const std::string& file) {
         writer.write(workload::gradient_name(step, j, slot.name), bytes_of(flat, slot));
       }
     }
-    writer.write("loss", std::as_bytes(Span<const double>(unscaled.losses)));
+    std::vector<std::byte> losses(unscaled.losses.size() * sizeof(double));
+    copy_canonical(
+        {const_cast<double*>(unscaled.losses.data()), DType::fp64, std::ssize(unscaled.losses)},
+        losses);
+    writer.write("loss", losses);
     const int scale = optimizer.loss_scaler().log2_scale;
     if (scale == 0 && experiment.grad_dtype() == DType::fp32) {
       optimizer.step(unscaled.views(), facts_of(experiment, step));

@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/base/canonical_copy.hpp"
 #include "common/base/error.hpp"
-#include "common/io/checkpoint/canonical_copy.hpp"
 #include "common/io/files/direct_writer.hpp"
 
 namespace zeroproof {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "common/base/canonical_copy.hpp"
 #include "common/base/digest.hpp"
 #include "common/base/parallel_for.hpp"
-#include "common/io/checkpoint/canonical_copy.hpp"
 #include "common/io/checkpoint/rank_file_plan.hpp"
 
 namespace zeroproof {

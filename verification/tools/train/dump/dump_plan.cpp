@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "common/base/canonical_copy.hpp"
 #include "common/step/scaled_params.hpp"
 #include "common/step/state_buffers.hpp"
 #include "verification/cases/step_scalar_names.hpp"
@@ -9,11 +10,26 @@
 namespace zeroproof::verification {
 namespace {
 
+/// As a file holds them (R9).
+std::vector<std::byte> canonical_bytes(const TensorView& view) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(view.num_bytes()));
+  copy_canonical(view, bytes);
+  return bytes;
+}
+
 template <class T>
 std::vector<std::byte> bytes_of_values(const std::vector<T>& values) {
   std::vector<std::byte> bytes(values.size() * sizeof(T));
   if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   return bytes;
+}
+
+/// The same of floats: fp32 or fp64.
+template <class T>
+std::vector<std::byte> bytes_of_floats(const std::vector<T>& values) {
+  return canonical_bytes({const_cast<T*>(values.data()),
+                          sizeof(T) == sizeof(double) ? DType::fp64 : DType::fp32,
+                          std::ssize(values)});
 }
 
 template <class T>
@@ -146,7 +162,8 @@ std::vector<std::byte> DumpPlan::bytes_of(const DumpTensor& tensor,
       view = {values.data(), DType::fp32, static_cast<std::int64_t>(values.size())};
     }
     const Span<const std::byte> part = part_of(tensor, view);
-    return {part.begin(), part.end()};
+    return canonical_bytes({const_cast<std::byte*>(part.data()), view.dtype,
+                            std::ssize(part) / num_bytes(view.dtype)});
   }
   if (buffer.name == "skipped") return bytes_of_value<std::uint8_t>(last.skipped ? 1 : 0);
   switch (buffer.id) {
@@ -157,11 +174,11 @@ std::vector<std::byte> DumpPlan::bytes_of(const DumpTensor& tensor,
     case BufferId::found_inf:
       return bytes_of_value(last.found_inf);
     case BufferId::grad_norm:
-      return bytes_of_values(last.grad_norm);
+      return bytes_of_floats(last.grad_norm);
     case BufferId::clip_coef:
-      return bytes_of_values(last.clip_coef);
+      return bytes_of_floats(last.clip_coef);
     case BufferId::trust_ratio:
-      return bytes_of_values(last.trust_ratio);
+      return bytes_of_floats(last.trust_ratio);
     case BufferId::tensor_steps:
       return bytes_of_values(optimizer.tensor_steps());
     default:

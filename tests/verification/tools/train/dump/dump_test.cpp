@@ -20,6 +20,11 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
+template <class Bits>
+constexpr Bits infinity_of = sizeof(Bits) == 2   ? Bits{0x7F80}
+                             : sizeof(Bits) == 4 ? static_cast<Bits>(0x7F800000)
+                                                 : static_cast<Bits>(0x7FF0000000000000);
+
 constexpr const char* tiny = "verify byte_gpt_tiny --impl host --world self --stage 0 ";
 
 VerifyOptions options_for(const std::string& recipe, DType dtype) {
@@ -76,8 +81,9 @@ void check_dump_of(const std::string& recipe, DType dtype) {
     CHECK(values_of<std::uint32_t>(folder.file("d"), "step_scalars.is_first" + at).front() ==
           last.scalars.front().is_first);
     const double norm = values_of<double>(folder.file("d"), "grad_norm" + at).front();
+    const double kept = last.grad_norm.front();
     CHECK(std::bit_cast<std::uint64_t>(norm) ==
-          std::bit_cast<std::uint64_t>(last.grad_norm.front()));
+          (std::isnan(kept) ? 0x7FFFFFFFFFFFFFFFU : std::bit_cast<std::uint64_t>(kept)));
     CHECK(values_of<std::int32_t>(folder.file("d"), "log2_loss_scale" + at).front() ==
           last.log2_loss_scale);
     CHECK(values_of<std::uint32_t>(folder.file("d"), "found_inf" + at).front() == last.found_inf);
@@ -192,6 +198,28 @@ TEST_CASE("verify --dump: reports the file and its origin") {
   CHECK(reader.metadata().at("recipe") == "adamw");
   CHECK(reader.metadata().at("dtype") == "bf16");
   CHECK(folder.num_entries() == 1);
+}
+
+TEST_CASE("dump: every NaN is the canonical one of its format") {
+  const TemporaryFolder folder;
+  const auto count = [&]<class Bits>(const std::string& name, Bits canonical) {
+    std::int64_t found = 0;
+    for (const Bits bits : values_of<Bits>(folder.file("d"), name)) {
+      if (static_cast<Bits>(bits << 1) <= static_cast<Bits>(infinity_of<Bits> << 1)) continue;
+      CHECK(bits == canonical);
+      ++found;
+    }
+    return found;
+  };
+  run_cli(std::string(tiny) + "--recipe adamw-propagate --dtype bf16 --dump " +
+          quoted(folder.file("d")) + " --dump-steps 6");
+  CHECK(count("param.6.head.weight", std::uint16_t{0x7FFF}) == 1);
+  CHECK(count("master.6.head.weight", std::uint32_t{0x7FFFFFFF}) == 1);
+  CHECK(count("exp_avg.6.head.weight", std::uint32_t{0x7FFFFFFF}) == 1);
+  run_cli(std::string(tiny) + "--recipe adamw --dtype bf16 --dump " + quoted(folder.file("d")) +
+          " --dump-steps 3");
+  CHECK(count("grad_norm.3", std::uint64_t{0x7FFFFFFFFFFFFFFF}) == 1);
+  CHECK(count("clip_coef.3", std::uint32_t{0x7FFFFFFF}) == 1);
 }
 
 TEST_CASE("the last step is the default, and the same settings give the same file") {
