@@ -171,12 +171,12 @@ TEST_CASE("bad input: unwritable reports are refused before the work") {
 }
 
 TEST_CASE("bad input: unusable command lines are refused") {
-  for (const char* arguments : {"", "verify --steps"}) {
-    CAPTURE(arguments);
-    const CliResult result = run_cli(arguments);
-    CHECK(result.exit_code == 2);
-    CHECK(result.err.find("zeroproof --help") != std::string::npos);
-  }
+  const CliResult empty = run_cli("");
+  CHECK(empty.exit_code == 2);
+  CHECK(empty.err.find("Usage: ") != std::string::npos);
+  const CliResult incomplete = run_cli("verify --steps");
+  CHECK(incomplete.exit_code == 2);
+  CHECK(incomplete.err.find("zeroproof --help") != std::string::npos);
   CHECK(run_cli("verify no_such_workload").exit_code == 4);
   CHECK(run_cli("--help").exit_code == 0);
   CHECK(run_cli("verify --help").exit_code == 0);
@@ -221,7 +221,7 @@ TEST_CASE("verdict: a run in which most steps were skipped is mistrusted") {
   CHECK(result.exit_code == 4);
   CHECK(result.out.find("most steps were skipped: 5 of 6") != std::string::npos);
   CHECK(result.out.find("nothing was proved") != std::string::npos);
-  CHECK(result.out.find("proved:") == std::string::npos);
+  CHECK(result.out.find("\nproved:") == std::string::npos);
 }
 
 TEST_CASE("strict: mistrusted cases count as failed") {
