@@ -82,4 +82,8 @@ std::vector<CaseSpec> cases_matching(const VerifyOptions& options, const std::st
 /// program, the id and the settings outside it.
 std::string replay_line(const VerifyOptions& options, const std::string& id);
 
+/// The shell line that runs a saved bundle again, from any folder: the settings are in the bundle,
+/// the plug-in is not.
+std::string bundle_line(const VerifyOptions& options, const std::string& folder);
+
 }  // namespace zeroproof::verification

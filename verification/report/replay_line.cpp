@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "verification/cases/run_plan.hpp"
-#include "verification/cases/suites/bundle.hpp"
 
 namespace zeroproof::verification {
 namespace {

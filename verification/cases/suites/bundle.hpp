@@ -35,9 +35,6 @@ struct Bundle {
 std::vector<std::string> save_bundles(const RunReport& report, const VerifyOptions& options,
                                       const std::string& folder);
 
-/// The shell line that runs a bundle again, from any folder: the settings are in the bundle, the plug-in is not.
-std::string bundle_line(const VerifyOptions& options, const std::string& folder);
-
 /// Reads a bundle: its folder, or the bundle.json in it. Errors (ErrorCode::config): no bundle, a damaged one, one of
 /// another schema or contract.
 Bundle load_bundle(const std::string& path);
