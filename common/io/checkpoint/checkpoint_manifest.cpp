@@ -115,8 +115,8 @@ std::string_view ManifestReader::body_of(std::string_view text) const {
   return body;
 }
 
-/// The description of a training (verification/tools/train/training_identity.hpp) and its counters, as
-/// far as they are there. Other members have no meaning.
+/// The description of a training and its counters, as far as they are there. Other members have no
+/// meaning.
 void ManifestReader::check_about(const Json& about) const {
   if (about.kind() != Json::Kind::object) not_a("an object", "about", about);
   for (const char* key : {"workload", "recipe", "dtype", "settings", "text", "text_file",
