@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "verification/compare/bounds/model.hpp"
+#include "verification/compare/bounds/result_range.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -12,6 +13,12 @@ namespace {
 using namespace bounds;
 
 ElementBound one_result(Real value) { return {value, 0, true}; }
+
+/// An infinity of the sign of `exact`, or a finite number.
+ResultClasses overflowing(Real exact) {
+  return ResultClasses::number |
+         (exact < 0 ? ResultClasses::minus_infinity : ResultClasses::infinity);
+}
 
 }  // namespace
 
@@ -24,7 +31,7 @@ ElementBound product_bound(float value, float factor) {
   if (std::fabs(exact) - allowed >= overflows) {
     return one_result(std::copysign(std::numeric_limits<Real>::infinity(), exact));
   }
-  return {exact, allowed, std::fabs(exact) + allowed < overflows};
+  return {exact, allowed, std::fabs(exact) + allowed < overflows, overflowing(exact)};
 }
 
 ElementBound clip_coef_bound(double norm, double max_norm) {
@@ -36,8 +43,13 @@ ElementBound clip_coef_bound(double norm, double max_norm) {
   const Real quotient = limit / (static_cast<Real>(norm) + static_cast<Real>(1e-6));
   const Real allowed = (gamma_of(4) * quotient + eta) * slack;
   const bool judged = in_range && norm < largest && quotient < largest;
-  if (quotient - allowed >= 1) return {1, 0, judged};
-  return {std::min<Real>(quotient, 1), allowed, judged};
+  // A norm or a limit that fp32 does not have is infinite or 0 in it.
+  const ResultClasses classes = norm >= 0 && limit >= 0
+                                    ? ResultClasses(ResultClasses::number | ResultClasses::zero |
+                                                    ResultClasses::minus_zero | ResultClasses::nan)
+                                    : ResultClasses();
+  if (quotient - allowed >= 1) return {1, 0, judged, classes};
+  return {std::min<Real>(quotient, 1), allowed, judged, classes};
 }
 
 float nonfinite_of(Span<const float> values) {
@@ -74,20 +86,32 @@ ElementBound norm_bound(Span<const float> values, double p) {
   const auto n = static_cast<Real>(values.size());
   const Real relative = ((n + 7 + std::log(n)) / power + 10) * u;
   const Real allowed = (static_cast<Real>(1.01) * relative * exact + eta) * slack;
-  return {
-      exact, allowed,
-      p >= 0.5 && (n + 35) / power * u <= static_cast<Real>(0.019) && exact + allowed < largest};
+  return {exact, allowed,
+          p >= 0.5 && (n + 35) / power * u <= static_cast<Real>(0.019) && exact + allowed < largest,
+          overflowing(exact)};
 }
 
 ElementBound sum_bound(Span<const float> values) {
-  Real exact = 0;
-  Real magnitudes = 0;
+  Real positive = 0;
+  Real negative = 0;
+  bool nan = false;
   for (const float x : values) {
-    exact += static_cast<Real>(x);
-    magnitudes += std::fabs(static_cast<Real>(x));
+    nan = nan || std::isnan(x);
+    (x < 0 ? negative : positive) += static_cast<Real>(x);
   }
+  const Real exact = positive + negative;
+  const Real magnitudes = positive - negative;
   const int roundings = std::max(0, static_cast<int>(values.size()) - 1);
-  return {exact, gamma_of(roundings) * magnitudes * slack, magnitudes < largest};
+  const ElementBound bound = {exact, gamma_of(roundings) * magnitudes * slack,
+                              magnitudes < largest};
+  if (bound.judged) return bound;
+  if (nan) return {0, 0, false, ResultClasses::nan};
+  // The parts of either sign, which a partial sum may hold alone.
+  const auto part = [&](Real sum) {
+    const Real off = std::isinf(sum) ? 0 : gamma_of(roundings) * std::fabs(sum);
+    return ResultRange{sum - off, sum + off}.rounded();
+  };
+  return {0, 0, false, (part(positive) + part(negative)).classes()};
 }
 
 }  // namespace zeroproof::verification

@@ -29,7 +29,8 @@ UpdateBounds::UpdateBounds(const OptimizerHyper& hyper, std::int64_t t, float tr
       lr_(hyper.lr),
       decay_(hyper.weight_decay),
       ratio_(trust_ratio),
-      ratio_roundings_(traits_of(hyper.rule).trust_ratio ? 1 : 0) {
+      ratio_roundings_(traits_of(hyper.rule).trust_ratio ? 1 : 0),
+      classes_(hyper, t, trust_ratio) {
   reference::step_scalars(hyper, t, 0, 1);  // throws for settings outside R5
   root_correction2_ = hyper.bias_correction ? std::sqrt(1 - power(beta2_, t)) : 1;
   correction1_ = hyper.bias_correction ? 1 - power(beta1_, t) : 1;
@@ -231,6 +232,13 @@ UpdateBound UpdateBounds::operator()(float grad, const ElementState& before) con
       sgd(grad, before, bound);
       break;
   }
+  if (bound.master.judged) return bound;  // every other result is then judged too
+  const UpdateRanges ranges = classes_(grad, before);
+  bound.master.classes = ranges.master.classes();
+  bound.exp_avg.classes = ranges.exp_avg.classes();
+  bound.exp_avg_sq.classes = ranges.exp_avg_sq.classes();
+  bound.max_exp_avg_sq.classes = ranges.max_exp_avg_sq.classes();
+  bound.momentum_buffer.classes = ranges.momentum_buffer.classes();
   return bound;
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/contracts/step_scalars.hpp"
 #include "verification/compare/bounds/element_bound.hpp"
+#include "verification/compare/bounds/update_classes.hpp"
 
 namespace zeroproof::verification {
 
@@ -27,6 +28,7 @@ struct UpdateBound {
 ///          trust_ratio: of the element's tensor, taken as exact; 1 for rules that have none.
 /// Errors   invalid_argument as step_scalars, for settings outside of R5's ranges.
 /// Source   [Bound:foreign]: any order and contraction it lists, scalars rounded once from what `hyper` says.
+///          Results outside its conditions have the classes of [Bound:classes].
 class UpdateBounds {
  public:
   UpdateBounds(const OptimizerHyper& hyper, std::int64_t t, float trust_ratio = 1);
@@ -56,6 +58,7 @@ class UpdateBounds {
   std::int64_t t_;
   Real beta1_, beta2_, correction1_, root_correction2_, step_size_, lr_, decay_, ratio_;
   int ratio_roundings_;  ///< of the product with the ratio: 1, or 0 for rules without one
+  UpdateClasses classes_;
 };
 
 }  // namespace zeroproof::verification

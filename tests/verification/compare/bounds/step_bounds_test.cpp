@@ -251,6 +251,17 @@ TEST_CASE("bounds: a step's other operations by hand, and outside the conditions
   CHECK_FALSE(product_bound(-0x1p100F, 0x1p100F).ratio(0x1.fffffep127F) <= 1);
   CHECK_FALSE(product_bound(0x1.fffffep127F, 1).judged);  // a reciprocal may overflow here
   CHECK(product_bound(0x1.fffff0p127F, 1).judged);
+  CHECK(product_bound(0x1.fffffep127F, 1).ratio(INFINITY) == 0);
+  CHECK_FALSE(product_bound(0x1.fffffep127F, 1).ratio(NAN) <= 1);
+  CHECK_FALSE(product_bound(0x1.fffffep127F, 1).ratio(-INFINITY) <= 1);
+  CHECK(sum_bound(std::vector<float>{1, NAN}).ratio(NAN) == 0);
+  CHECK_FALSE(sum_bound(std::vector<float>{1, NAN}).ratio(1) <= 1);
+  CHECK(sum_bound(std::vector<float>{1, INFINITY}).ratio(INFINITY) == 0);
+  CHECK_FALSE(sum_bound(std::vector<float>{1, INFINITY}).ratio(0x1.fffffep127F) <= 1);
+  CHECK_FALSE(sum_bound(std::vector<float>{-INFINITY, INFINITY}).ratio(INFINITY) <= 1);
+  const std::vector<float> large(3, 0x1p127F);  // three terms: infinite in fp32 and fp64
+  CHECK_FALSE(sum_bound(large).ratio(0x1.fffffep127F) <= 1);
+  CHECK(sum_bound(large).ratio(INFINITY) == 0);
   CHECK(clip_coef_bound(NAN, 1).ratio(NAN) == 0);
   CHECK_FALSE(clip_coef_bound(NAN, 1).ratio(1) <= 1);
   CHECK(clip_coef_bound(INFINITY, 1).ratio(0) == 0);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cfloat>
 #include <cmath>
 #include <functional>
 #include <random>
@@ -100,6 +101,19 @@ ElementState merged(const Problem& p, float g, ElementState x) {
   return x;
 }
 
+/// Every operation in fp64, where nothing overflows.
+ElementState in_double(const Problem& p, float g, ElementState x) {
+  const double beta1 = p.hyper.beta1, beta2 = p.hyper.beta2;
+  const double m = beta1 * x.exp_avg + (1 - beta1) * g;
+  const double v = beta2 * x.exp_avg_sq + (1 - beta2) * g * g;
+  const double step = p.hyper.lr / p.bias1 * m / (std::sqrt(v / p.bias2) + p.hyper.eps);
+  x.exp_avg = static_cast<float>(m);
+  x.exp_avg_sq = static_cast<float>(v);
+  const double decay = p.hyper.lr * p.hyper.weight_decay;
+  x.master = static_cast<float>(x.master - step - (decay == 0 ? 0 : decay * x.master));
+  return x;
+}
+
 using Kernel = std::function<ElementState(const Problem&, float, const ElementState&)>;
 
 const std::vector<std::pair<std::string, Kernel>>& legal_kernels() {
@@ -107,6 +121,7 @@ const std::vector<std::pair<std::string, Kernel>>& legal_kernels() {
       {"contract", contract},
       {"moves", moves},
       {"merged", merged},
+      {"in fp64", in_double},
       {"corrected", [](auto& p, float g, auto& x) { return corrected(p, g, x, false); }},
       {"corrected, contracted", [](auto& p, float g, auto& x) { return corrected(p, g, x, true); }},
       {"decay first", [](auto& p, float g, auto& x) { return twice(p, g, x, true); }},
@@ -142,6 +157,11 @@ const std::vector<std::pair<std::string, Kernel>>& legal_lamb_kernels() {
     return kernels;
   }();
   return all;
+}
+
+const std::vector<std::pair<std::string, Kernel>>& contract_alone() {
+  static const std::vector<std::pair<std::string, Kernel>> one = {{"contract", contract}};
+  return one;
 }
 
 class Draws {
@@ -357,6 +377,103 @@ TEST_CASE("bounds: by hand, and outside the conditions") {
   const UpdateBound sign = UpdateBounds(h, 1)(g, {.master = 1});
   CHECK(sign.master.ratio(0.5F) <= 1);  // the sign of a number that may underflow is arbitrary
   CHECK(sign.master.ratio(1.5F) <= 1);
+}
+
+TEST_CASE("bounds: no legal order of special numbers is of another class") {
+  constexpr std::array<float, 16> numbers = {
+      0,      -0.0F,   1,       -1,       0x1p-149F, 1e-25F, -1e-25F,   1e20F,
+      -1e20F, 0x1p64F, FLT_MAX, -FLT_MAX, INFINITY,  NAN,    -INFINITY, 0x1.fffffep63F};
+  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::lamb,
+                                UpdateRule::lion, UpdateRule::sgd_ema, UpdateRule::sgd}) {
+    Draws draws(7);
+    const auto number = [&] { return numbers[static_cast<std::size_t>(draws.uniform(0, 16))]; };
+    int by_class = 0, not_judged = 0, all = 0, wrong = 0;
+    for (int i = 0; i < 1000; ++i) {
+      Problem p = draws.problem(rule);
+      const bool zeros = i % 8 == 0;  // factors that are 0 and multiplied with
+      if (zeros) p.hyper.lr = p.hyper.beta1 = 0;
+      const auto& kernels = zeros || p.hyper.weight_decay == 0 ? contract_alone()
+                            : rule == UpdateRule::adamw        ? legal_kernels()
+                            : rule == UpdateRule::lamb         ? legal_lamb_kernels()
+                                                               : contract_alone();
+      const float ratio = p.ratio;
+      p = problem_of(p.hyper, p.t);
+      p.ratio = ratio;
+      const UpdateBounds bounds(p.hyper, p.t, p.ratio);
+      for (int k = 0; k < 128; ++k) {
+        const float g = number();
+        const ElementState x = {number(), number(), std::fabs(number()), 0, 0};
+        const UpdateBound bound = bounds(g, x);
+        for (const auto& kernel : kernels) {
+          const ElementState y = kernel.second(p, g, x);
+          const bool legal = bound.master.ratio(y.master) <= 1 &&
+                             bound.exp_avg.ratio(y.exp_avg) <= 1 &&
+                             bound.exp_avg_sq.ratio(y.exp_avg_sq) <= 1;
+          if (legal) continue;
+          ++wrong;
+          INFO(kernel.first, " g ", g, " master ", x.master, " exp_avg ", x.exp_avg, " exp_avg_sq ",
+               x.exp_avg_sq, " gives ", y.master, " ", y.exp_avg, " ", " ", y.exp_avg_sq);
+          CHECK(wrong == 0);
+        }
+        if (wrong > 0) return;
+        ++all;
+        by_class += bound.master.judged ? 0 : 1;
+        not_judged += !bound.master.judged && bound.master.classes.all() ? 1 : 0;
+      }
+    }
+    CAPTURE(static_cast<int>(rule));
+    CHECK(by_class > all / 4);
+    CHECK(100 * not_judged <= 2 * all);
+    MESSAGE(static_cast<int>(rule)
+            << ": " << by_class << " of " << all << " by class, " << not_judged << " not at all");
+  }
+}
+
+TEST_CASE("bounds: classes of special numbers by hand") {
+  OptimizerHyper h;
+  h.lr = 1e-3;
+  h.weight_decay = 0.1;
+  const UpdateBounds bounds(h, 3);
+  const auto must_be = [](const ElementBound& bound, ResultClasses classes) {
+    CAPTURE(bound.classes.names());
+    CHECK_FALSE(bound.judged);
+    CHECK(bound.classes == classes);
+  };
+  using enum ResultClasses::Class;
+  const ElementState x = {.master = 1, .exp_avg = 1, .exp_avg_sq = 1};
+  // A NaN gradient or state has no other result in any order.
+  for (const UpdateBound& lost : {bounds(NAN, x), bounds(NAN, {})}) {
+    must_be(lost.master, nan);
+    must_be(lost.exp_avg, nan);
+    must_be(lost.exp_avg_sq, nan);
+  }
+  must_be(bounds(1, {.master = NAN}).master, nan);
+  must_be(bounds(1, {.exp_avg_sq = NAN}).exp_avg_sq, nan);
+  must_be(bounds(1, {.exp_avg_sq = NAN}).master, nan);
+  must_be(bounds(1, {.exp_avg_sq = -1}).master, nan);  // a root
+  // The step is inf / inf.
+  must_be(bounds(INFINITY, x).exp_avg, infinity);
+  must_be(bounds(-INFINITY, x).exp_avg, minus_infinity);
+  must_be(bounds(-INFINITY, x).exp_avg_sq, infinity);
+  must_be(bounds(INFINITY, x).master, nan);
+  // m + o1 (g - m) is inf - inf.
+  must_be(bounds(1, {.exp_avg = INFINITY}).exp_avg, infinity | nan);
+  must_be(bounds(-INFINITY, {.exp_avg = INFINITY}).exp_avg, nan);
+  // inf - inf in the contract's order, and inf in p (1 - lr wd).
+  must_be(bounds(1, {.master = INFINITY}).master, infinity | nan);
+  // o2 (g g) overflows, (o2 g) g does not; neither does for the largest number.
+  must_be(bounds(1e20F, x).exp_avg_sq, infinity | number);
+  must_be(bounds(1e20F, x).master, number);
+  must_be(bounds(FLT_MAX, x).exp_avg_sq, infinity);
+  OptimizerHyper amsgrad = h;
+  amsgrad.amsgrad = true;
+  const UpdateBounds kept(amsgrad, 3);
+  must_be(kept(NAN, {.max_exp_avg_sq = 1}).max_exp_avg_sq, nan);
+  must_be(kept(INFINITY, {.max_exp_avg_sq = NAN}).max_exp_avg_sq, infinity);  // it is replaced
+  CHECK(ResultClasses(nan | infinity | minus_infinity).names() == "NaN or inf or -inf");
+  CHECK(ResultClasses(zero | minus_zero | number).names() == "0 or a finite number");
+  CHECK(ResultClasses(minus_zero).names() == "-0");
+  CHECK(ResultClasses().all());
 }
 
 TEST_CASE("bounds: underflow in a merged rate, and overflow before it") {
