@@ -14,6 +14,7 @@
 #include "common/comm/flight_recorder.hpp"
 #include "common/step/phase.hpp"
 #include "verification/cases/case.hpp"
+#include "verification/cases/judged_by.hpp"
 #include "verification/cases/skipped_step.hpp"
 
 namespace zeroproof::verification {
@@ -180,7 +181,8 @@ struct Result {
   std::int64_t legal_differences =
       0;                   ///< controls: elements that differ although the contract allows it
   double worst_ratio = 0;  ///< class bounded: largest error / allowed error
-  UlpHistogram ulps;       ///< operations
+  std::optional<JudgedBy> judged;  ///< operations that any legal order may compute
+  UlpHistogram ulps;               ///< operations
   std::vector<RankFlight>
       flights;  ///< the last collectives of every rank, if a rank was lost or late
   std::vector<SavedTensor> tensors;  ///< of the call in which the first difference was found

@@ -38,6 +38,7 @@ struct HintEvidence {
   std::vector<NamedView> others;
   std::vector<NamedFactor> factors;
   Meaning meaning = Meaning::bits;
+  bool no_order = false;  ///< no order of operations gives these results
 };
 
 /// One line about all differing elements, their common property and their positions: "they hold the

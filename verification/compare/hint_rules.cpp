@@ -248,25 +248,23 @@ std::string of_a_multiple(const HintEvidence& e, const Differing& d) {
   return {};
 }
 
-std::string of_a_rounding(const HintEvidence&, const Differing& d) {
+std::string of_a_rounding(const HintEvidence& e, const Differing& d) {
   if (!d.is_float) return {};
   const bool near = all(d, [&](std::size_t i) {
-    if (std::isnan(d.wanted[i]) || std::isnan(d.gotten[i]) ||
+    if (!std::isfinite(d.wanted[i]) || !std::isfinite(d.gotten[i]) ||
         ((d.want[i] ^ d.got[i]) & d.sign) != 0)
       return false;
     return std::max(d.want[i], d.got[i]) - std::min(d.want[i], d.got[i]) <=
            2;  // bits of one sign are ordered
   });
-  return near ? "a neighbouring number, at most 2 units in the last place away: the same formula "
-                "in another "
-                "order, or "
-                "rounded in another way"
-              : "";
+  if (!near) return {};
+  return std::string("a neighbouring number, at most 2 units in the last place away") +
+         (e.no_order ? "" : ": the same formula in another order, or rounded in another way");
 }
 
 /// Sums with cancellation differ by more units of their own, but not of the summands.
 std::string of_a_sum_in_another_order(const HintEvidence& e, const Differing& d) {
-  if (!d.is_float || d.at.size() < few) return {};
+  if (!d.is_float || d.at.size() < few || e.no_order) return {};
   double largest = 0;
   for (std::int64_t i = 0; i < d.numel; ++i) {
     const double x = std::fabs(number(e.want.dtype, element_bits(e.want, i)));

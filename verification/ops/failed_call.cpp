@@ -15,8 +15,9 @@ double as_number(const OpSetting& setting) {
 
 /// A wrong result may have been made from the inputs, settings and other results.
 std::string op_hint(const Op& op, std::size_t k, const OpCall& pristine, const OpCall& reference,
-                    const OpCall& candidate) {
+                    const OpCall& candidate, bool no_order) {
   HintEvidence evidence;
+  evidence.no_order = no_order;
   evidence.want = reference.view(k);
   evidence.got = candidate.view(k);
   evidence.before = pristine.view(k);  // of an output: poison
@@ -39,7 +40,8 @@ std::string op_hint(const Op& op, std::size_t k, const OpCall& pristine, const O
 std::string shape_text(const Op& op, const CallShape& shape) {
   return "numel " + std::to_string(shape.numel) + ", offset " + std::to_string(shape.offset) +
          ", variant " + op.variants[shape.variant] + ", threads " +
-         std::to_string(shape.num_threads) + ", fill index " + std::to_string(shape.first_index);
+         std::to_string(shape.num_threads) + ", fill index " + std::to_string(shape.first_index) +
+         ", seed " + std::to_string(shape.seed);
 }
 
 std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const OpCall& call,
@@ -104,12 +106,12 @@ std::vector<SavedTensor> saved_tensors(const Op& op, const OpCall& pristine,
 }
 
 void OpHints::look(const Op& op, std::size_t k, std::int64_t differing, const OpCall& pristine,
-                   const OpCall& reference, const OpCall& candidate) {
+                   const OpCall& reference, const OpCall& candidate, bool no_order) {
   constexpr std::int64_t more =
       4;  // a sweep has hundreds of calls, and a hint costs as much as a few of them
   Look& last = looks_[op.operands[k].name];
   if (differing < more * last.differing) return;
-  last = {differing, op_hint(op, k, pristine, reference, candidate)};
+  last = {differing, op_hint(op, k, pristine, reference, candidate, no_order)};
 }
 
 std::string OpHints::of(const std::string& operand) const {

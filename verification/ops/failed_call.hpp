@@ -11,7 +11,7 @@
 
 namespace zeroproof::verification {
 
-/// "numel 1025, offset 1, variant typical plain, threads 1, fill index 2349".
+/// "numel 1025, offset 1, variant typical plain, threads 1, fill index 2349, seed 1".
 std::string shape_text(const Op& op, const CallShape& shape);
 
 /// One element of every input of a call, for the result at this position.
@@ -34,9 +34,9 @@ std::vector<SavedTensor> saved_tensors(const Op& op, const OpCall& pristine,
 /// call: the first one that fails is often too short.
 class OpHints {
  public:
-  /// A call in which `differing` elements of operand `k` are wrong.
+  /// A call in which `differing` elements of operand `k` are wrong; no_order: in any legal order.
   void look(const Op& op, std::size_t k, std::int64_t differing, const OpCall& pristine,
-            const OpCall& reference, const OpCall& candidate);
+            const OpCall& reference, const OpCall& candidate, bool no_order);
 
   /// "" without a hint.
   std::string of(const std::string& operand) const;

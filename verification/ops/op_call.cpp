@@ -69,6 +69,16 @@ PhiloxBlock OpCall::words(std::size_t operand, std::int64_t index, std::uint32_t
       shape_.seed);
 }
 
+OpCall OpCall::copy() const {
+  OpCall all = fresh();
+  for (std::size_t k = 0; k < buffers_.size(); ++k) {
+    const TensorView from = view(k);
+    if (op_->operands[k].access == Access::out && from.numel > 0)
+      std::memcpy(all.view(k).data, from.data, static_cast<std::size_t>(from.num_bytes()));
+  }
+  return all;
+}
+
 TensorView OpCall::view(std::size_t operand) const {
   const Buffer& buffer = buffers_[operand];
   const DType dtype = buffer.memory.dtype();

@@ -70,6 +70,8 @@ class OpCall {
 
   /// The same inputs in new memory; outputs poisoned.
   OpCall fresh() const;
+  /// The same inputs and results in new memory.
+  OpCall copy() const;
 
   const CallShape& shape() const { return shape_; }
   std::int64_t numel() const { return shape_.numel; }

@@ -34,6 +34,7 @@ class OpJudge {
     accepts_any_order_ = options.any_order && spec.candidate->foreign() && spec.op->bounds;
     result_.exactness = name(accepts_any_order_ ? Exactness::bounded : spec.op->exactness);
     result_.held_to = held_to(options);
+    if (accepts_any_order_) result_.judged.emplace();
     result_.replay = options.replay_line ? options.replay_line(result_.id) : result_.id;
     result_.status = Status::pass;
     const bool wanted = options.expectation == nullptr || options.expectation->covers(*spec.op);
@@ -110,14 +111,19 @@ class OpJudge {
       end(Status::skipped, why_left_out_);
       return result_;
     }
-    if (result_.divergence) weigh();
+    weigh();
     if (result_.divergence) {
       result_.status = Status::fail;
       result_.reason = describe(*result_.divergence);
     } else if (result_.compared == 0) {
       result_.status = Status::mistrusted;
       result_.reason = "nothing was compared";
-    } else if (result_.legal_differences > 0 && ratio_.worst == 0 && ratio_.outside > 0) {
+    } else if (result_.judged && result_.judged->too_few()) {
+      result_.status = Status::mistrusted;
+      result_.reason = std::to_string(result_.judged->nothing) + " of " +
+                       std::to_string(result_.judged->total()) +
+                       " results were not judged: no bound applies, and every class is legal";
+    } else if (result_.legal_differences > 0 && ratio_.worst == 0 && ratio_.judged.bound == 0) {
       result_.status = Status::mistrusted;
       result_.reason = "results have other bits, and all of them are beyond the bound's conditions";
     } else if (spec_.fill != Fill::zero &&
@@ -158,34 +164,71 @@ class OpJudge {
   void compare_buffers(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
     const std::string damage = candidate.damage(pristine);
     if (!damage.empty()) judge_.note(place(pristine, "", damage));
-    damaged_ = damaged_ || !damage.empty();
+    if (accepts_any_order_) return compare_any_order(pristine, reference, candidate);
     const std::int64_t differing_before = judge_.differing();
     if (spec_.op->exactness == Exactness::bounded) {
       compare_bounded(pristine, reference, candidate);
-      weigh_call(differing_before, pristine, candidate);
+    } else {
+      for (const std::size_t k : outputs_in_flow(*spec_.op))
+        compare_output(k, pristine, reference, candidate, candidate);
+    }
+    count_informative(pristine, reference, candidate);
+    if (judge_.differing() > differing_before) weigh_call(pristine, reference, candidate);
+  }
+
+  /// Errors are the results that no legal order has; hints and extent are derived from them alone.
+  void compare_any_order(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
+    std::optional<OpCall> illegal;
+    const std::int64_t beyond_before = ratio_.beyond, differing_before = judge_.differing();
+    std::int64_t other_bits = 0, results = 0;
+    for (const std::size_t k : outputs_in_flow(*spec_.op)) {
+      const TensorView want = reference.view(k);
+      const Comparison comparison = compare(want, candidate.view(k), 0, want.numel);
+      results += comparison.compared;
+      other_bits += comparison.differing;
+      if (comparison.first) result_.ulps.add(want, candidate.view(k));
+    }
+    if (other_bits > 0) {
+      illegal = reference.copy();
+      weigh_call(pristine, reference, candidate, &*illegal);
+    } else {
+      ratio_.judged.bits += results;
+    }
+    for (const std::size_t k : outputs_in_flow(*spec_.op))
+      compare_output(k, pristine, reference, candidate, illegal ? *illegal : reference);
+    count_informative(pristine, reference, candidate);
+    const std::int64_t wrong = judge_.differing() - differing_before;
+    result_.legal_differences += other_bits - wrong;
+    if (wrong == 0 && ratio_.beyond > beyond_before) {  // of the reference's bits
+      judge_.note(place(pristine, ratio_.buffer, "contradicts the other results of the call"),
+                  ratio_.beyond - beyond_before);
+    }
+  }
+
+  /// Results with other bits of a candidate that need not use the contract's order.
+  void weigh_call(const OpCall& pristine, const OpCall& reference, const OpCall& candidate,
+                  OpCall* illegal = nullptr) {
+    if (!spec_.candidate->foreign() || !spec_.op->bounds) return;
+    BoundRatio ratio = bound_ratio(*spec_.op, pristine, reference, candidate, illegal);
+    ratio.call = shape_text(*spec_.op, pristine.shape());
+    ratio_.add(ratio);
+  }
+
+  void count_informative(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
+    if (spec_.op->exactness == Exactness::bounded) {
+      ++elements_;
+      informative_ += spec_.op->contract_ratio(candidate) > 0 ? 8 : 0;
       return;
     }
     std::int64_t most_informative = 0;
-    for (const std::size_t k : outputs_in_flow(*spec_.op)) {
-      compare_output(k, pristine, reference, candidate);
+    for (const std::size_t k : outputs_in_flow(*spec_.op))
       most_informative = std::max(most_informative, informative_elements(k, reference));
-    }
-    weigh_call(differing_before, pristine, candidate);
     informative_ += most_informative;
     elements_ += pristine.numel() > 0 ? units(pristine) : 0;
   }
 
-  /// Differing results of a candidate that need not use the contract's order.
-  void weigh_call(std::int64_t differing_before, const OpCall& pristine, const OpCall& candidate) {
-    if (judge_.differing() == differing_before || !spec_.candidate->foreign() || !spec_.op->bounds)
-      return;
-    ratio_.add(bound_ratio(*spec_.op, pristine, candidate));
-  }
-
   void compare_bounded(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
     const double ratio = spec_.op->contract_ratio(candidate);
-    ++elements_;
-    informative_ += ratio > 0 ? 8 : 0;
     result_.worst_ratio = std::max(result_.worst_ratio, ratio);
     judge_.count({1, 0, {}, -1}, DType::fp64, {});
     if (ratio <= 1) return;
@@ -200,18 +243,22 @@ class OpJudge {
     judge_.note(std::move(d), 1);
   }
 
+  /// The differences between `reference` and `wrong`: the candidate, or its illegal results.
   void compare_output(std::size_t k, const OpCall& pristine, const OpCall& reference,
-                      const OpCall& candidate) {
+                      const OpCall& candidate, const OpCall& wrong) {
     const Operand& operand = spec_.op->operands[k];
     const TensorView want = reference.view(k);
-    const TensorView got = candidate.view(k);
+    const TensorView got = wrong.view(k);
     const Comparison comparison = compare(want, got, 0, want.numel);
     if (comparison.first) {
-      result_.ulps.add(want, got);
-      hints_.look(*spec_.op, k, comparison.differing, pristine, reference, candidate);
+      if (!accepts_any_order_) result_.ulps.add(want, got);
+      hints_.look(*spec_.op, k, comparison.differing, pristine, reference, wrong,
+                  accepts_any_order_);
     }
     judge_.count(comparison, operand.dtype,
-                 place(pristine, operand.name, "differs from " + against_),
+                 place(pristine, operand.name,
+                       accepts_any_order_ ? "has a value that no legal order produces"
+                                          : "differs from " + against_),
                  [&](Divergence& d, std::int64_t first, std::int64_t) {
                    d.exact_value = exact_value(*spec_.op, k, first, pristine, candidate);
                    if (operand.per_element == 0) return;
@@ -219,22 +266,16 @@ class OpJudge {
                  });
   }
 
-  /// Results of another legal order: no difference if accepted, otherwise reported as such.
+  /// Reports whether a legal order explains the results.
   void weigh() {
+    if (accepts_any_order_) result_.judged = ratio_.judged;
+    if (ratio_.judged.total() > 0) result_.worst_ratio = ratio_.worst;
+    if (!result_.divergence || !spec_.candidate->foreign()) return;
     const std::string& why = spec_.op->one_result;
-    if (spec_.candidate->foreign() && !why.empty() &&
-        !result_.divergence->candidate_value.empty()) {
+    if (!why.empty() && !result_.divergence->candidate_value.empty()) {
       result_.divergence->order =
           "in no legal order: for every order there is one result, because " + why;
-    }
-    if (ratio_.judged + ratio_.outside == 0) return;
-    result_.worst_ratio = ratio_.worst;
-    const bool legal = ratio_.worst <= 1 && !damaged_;
-    if (legal && accepts_any_order_) {
-      result_.legal_differences = result_.differing;
-      result_.differing = 0;
-      result_.divergence.reset();
-    } else {
+    } else if (ratio_.beyond > 0 || (!accepts_any_order_ && ratio_.judged.total() > 0)) {
       result_.divergence->order = to_string(ratio_);
     }
   }
@@ -278,7 +319,7 @@ class OpJudge {
   Repetition repetition_;
   BoundRatio ratio_;  // over calls with other bits, for candidates that may have them
   std::string against_ = "the reference";
-  bool accepts_any_order_ = false, damaged_ = false;
+  bool accepts_any_order_ = false;
   bool over_ = false;
   DeclinedCalls declined_;
   bool accepts_declined_ = false;

@@ -14,12 +14,14 @@ struct Row {
   std::int64_t cases = 0, compared = 0, differing = 0, mistrusted = 0, skipped = 0;
   std::optional<Status> failure = std::nullopt;  ///< of the first case that failed
   double worst_ratio = 0;
+  std::optional<JudgedBy> judged = {};
 
   void add(const Result& result) {
     ++cases;
     compared += result.compared;
     differing += result.differing;
     worst_ratio = std::max(worst_ratio, result.worst_ratio);
+    if (result.judged) (judged ? *judged : judged.emplace()).add(*result.judged);
     skipped += result.status == Status::skipped ? 1 : 0;
     mistrusted += result.status == Status::mistrusted ? 1 : 0;
     if (!failure && failed(result.status)) failure = result.status;
@@ -62,6 +64,7 @@ std::string group_table(const RunReport& report, const std::string& suite, const
     out += fmt::format("{:<30} {:<8} {:>5} {:>15} {:>12}  {}\n", row.group, row.exactness,
                        row.cases - row.skipped, grouped(row.compared), grouped(row.differing),
                        row.verdict(Paint{colour}));
+    if (row.judged && row.judged->total() > 0) out += "  judged: " + to_string(*row.judged) + "\n";
   }
   return out;
 }

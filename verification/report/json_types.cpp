@@ -198,6 +198,19 @@ UlpHistogram ulps_from(const Json& json) {
           json.at("largest")};
 }
 
+Json judged_or_null(const std::optional<JudgedBy>& judged) {
+  if (!judged) return nullptr;
+  return {{"bits", judged->bits},
+          {"bound", judged->bound},
+          {"classes", judged->classes},
+          {"nothing", judged->nothing}};
+}
+
+std::optional<JudgedBy> judged_from(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return JudgedBy{json.at("bits"), json.at("bound"), json.at("classes"), json.at("nothing")};
+}
+
 }  // namespace
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -289,6 +302,7 @@ Json to_json_value(const Result& r) {
           {"training", std::move(training)},
           {"legal_differences", r.legal_differences},
           {"worst_ratio", number_or_null(r.worst_ratio)},
+          {"judged", judged_or_null(r.judged)},
           {"ulps", ulps_value(r.ulps)},
           {"flights", std::move(flights)}};
 }
@@ -312,6 +326,7 @@ Result result_from(const Json& json) {
   r.legal_differences = json.at("legal_differences");
   const Json& ratio = json.at("worst_ratio");
   r.worst_ratio = ratio.is_null() ? std::numeric_limits<double>::quiet_NaN() : ratio.get<double>();
+  r.judged = judged_from(json.at("judged"));
   r.ulps = ulps_from(json.at("ulps"));
   return r;
 }

@@ -47,11 +47,11 @@ std::string place_lines(const Divergence& d) {
   return out;
 }
 
-/// A hint from the data; a second clause has a separate line.
+/// A hint from the data; every further clause has a separate line.
 std::string labelled_line(const std::string& label, std::string text) {
   if (text.empty()) return "";
-  const std::size_t clause = text.find("; ");
-  if (clause != std::string::npos) text.replace(clause, 2, "\n            ");
+  for (std::size_t clause = text.find("; "); clause != std::string::npos; clause = text.find("; "))
+    text.replace(clause, 2, "\n            ");
   return fmt::format("  {:<10}{}\n", label, text);
 }
 
@@ -125,12 +125,15 @@ std::string details_of(const Result& result, const std::string& before_replay) {
   if (result.divergence && result.training) {
     out += equal_before(*result.divergence, *result.training) + loss_line(*result.training);
   } else if (result.differing > 0) {
-    out += fmt::format("  {}    {} of {} results differ\n", has_position ? "in all" : "extent",
-                       grouped(result.differing), grouped(result.compared));
+    out += fmt::format("  {}    {} of {} results {}\n", has_position ? "in all" : "extent",
+                       grouped(result.differing), grouped(result.compared),
+                       result.judged ? "are in no legal order" : "differ");
   }
   if (result.divergence)
     out += labelled_line("hint", result.divergence->hint) +
            labelled_line("order", result.divergence->order);
+  if (result.judged && result.judged->total() > 0)
+    out += "  judged    " + to_string(*result.judged) + "\n";
   if (result.ulps.sign_or_nan > 0 || result.ulps.largest > 0) {
     out += "  ulps      " + to_string(result.ulps) + "\n";
   }

@@ -64,6 +64,9 @@ std::string summary(const RunReport& report, bool strict) {
   if (!report.held_to.empty())
     out += "<p>Operations are held to " + escaped(report.held_to) +
            ", not to the contract's bits.</p>\n";
+  JudgedBy judged;
+  for (const Result& result : report.results) judged.add(result.judged.value_or(JudgedBy{}));
+  if (judged.total() > 0) out += "<p>Judged: " + to_string(judged) + ".</p>\n";
   for (const std::string& note : report.notes) out += "<p>Note: " + escaped(note) + ".</p>\n";
   return report.self_test ? out + self_test(*report.self_test) : out;
 }

@@ -8,6 +8,7 @@
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/cases/run_report.hpp"
 #include "verification/cases/suites/selection.hpp"
+#include "verification/ops/op_suite.hpp"
 #include "verification/training/case_run.hpp"
 
 namespace report_text_test {
@@ -79,6 +80,29 @@ TEST_CASE("text report: repetitions over fills and instruction sets are one bloc
             "ties, training\n") != std::string::npos);
   CHECK(times(text, "also in") == 1);
   CHECK(text.find("more that did not pass") == std::string::npos);
+}
+
+TEST_CASE(
+    "report: any order states how results were judged, in text and HTML, of passes and failures") {
+  RunReport report;
+  report.suites = {&op_suite()};
+  Result& pass = report.results.emplace_back(failing("clip", "x86-64", "wide", "grad"));
+  pass.status = Status::pass;
+  pass.divergence.reset();
+  pass.differing = 0;
+  pass.judged = JudgedBy{4000, 3, 2, 1};
+  CHECK(
+      to_text(report, {}).find("  judged: 4,000 by bits, 3 by bound, 2 by class, 1 not at all\n") !=
+      std::string::npos);
+  Result& failure = report.results.emplace_back(failing("unscale", "x86-64", "wide", "found_inf"));
+  failure.judged = JudgedBy{5, 0, 4, 0};
+  const std::string text = to_text(report, {});
+  CAPTURE(text);
+  CHECK(text.find("  judged    5 by bits, 0 by bound, 4 by class, 0 not at all\n") !=
+        std::string::npos);
+  CHECK(to_html(report, false)
+            .find("<p>Judged: 4,005 by bits, 3 by bound, 6 by class, 1 not at all.</p>") !=
+        std::string::npos);
 }
 
 TEST_CASE("text report: a failed run compares its losses with those of the reference") {

@@ -7,9 +7,11 @@
 
 #include "common/base/error.hpp"
 #include "tests/support/user_candidate.hpp"
+#include "tests/verification/ops/changed_adamw.hpp"
 #include "verification/interfaces/files/dialect_call.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/operations/update_settings.hpp"
+#include "verification/report/report_failures.hpp"
 
 namespace op_candidate_test {
 
@@ -164,6 +166,62 @@ TEST_CASE("foreign update: another order fails as legal, and passes with --accep
   const Result exact = update_of(find_op("adamw_update")->host, true);
   CHECK(exact.status == Status::pass);
   CHECK(exact.legal_differences == 0);
+}
+
+TEST_CASE(
+    "foreign update: special numbers pass by class, and reports count how results were judged") {
+  const Result legal = update_of(adamw_decay_as_factor, true, "special");
+  CAPTURE(legal.reason);
+  CHECK(legal.status == Status::pass);
+  REQUIRE(legal.judged.has_value());
+  CAPTURE(to_string(*legal.judged));
+  CHECK(legal.judged->total() == legal.compared);
+  CHECK(legal.judged->classes > 0);
+  CHECK(legal.judged->nothing * 1000 < legal.judged->total());
+  CHECK(legal.legal_differences == legal.compared - legal.judged->bits);
+  CHECK_FALSE(update_of(adamw_decay_as_factor, false, "special").judged.has_value());
+}
+
+TEST_CASE("foreign update: an error is shown at the first result that no legal order has") {
+  for (const bool any_order : {true, false}) {
+    const Result lost = update_of(adamw_without_nan, any_order, "special");
+    CHECK(lost.status == Status::fail);
+    REQUIRE(lost.divergence.has_value());
+    CHECK(lost.divergence->order.find("and has to be NaN") != std::string::npos);
+    CHECK(lost.divergence->order.find("another order") == std::string::npos);
+  }
+  // The decay as a factor changes most parameters; one element of large calls is wrong.
+  const auto one_wrong = [](OpCall& call) {
+    adamw_decay_as_factor(call);
+    if (call.numel() > 1000) call.get<float>(1)[777] = 2;
+  };
+  const Result wrong = update_of(one_wrong, true);
+  CHECK(wrong.status == Status::fail);
+  REQUIRE(wrong.divergence.has_value());
+  const Divergence& d = *wrong.divergence;
+  CHECK(d.buffer == "master");
+  CHECK(d.shard_index == 777);
+  CHECK(d.candidate_value == "0x40000000 (2)");
+  CHECK(d.differing == 1);
+  CHECK_FALSE(d.inputs.empty());
+  CHECK(d.call.find("numel 1") == 0);
+  CHECK(d.call.find(", seed 1") != std::string::npos);
+  CHECK(wrong.differing < 2000);  // one for each of the calls
+  CHECK(wrong.legal_differences > 100000);
+  CHECK(details_of(wrong, "").find("results are in no legal order") != std::string::npos);
+}
+
+TEST_CASE("foreign update: more than 1 % of results not judged at all is mistrusted") {
+  Op op = *find_op("adamw_update");
+  op.bounds = [](const OpCall&, const OpCall&) {
+    return CallBounds::by([](std::size_t, std::int64_t) { return ElementBound{}; });
+  };
+  const UserCandidate user("adamw_update", adamw_decay_as_factor);
+  OpRunOptions options;
+  options.any_order = true;
+  const Result result = run_op_cases({{&op, &user, Fill::training}}, options).front();
+  CHECK(result.status == Status::mistrusted);
+  CHECK(result.reason.find("results were not judged: no bound applies") != std::string::npos);
 }
 
 TEST_CASE("foreign update: fails with a position if no order explains it") {

@@ -57,8 +57,13 @@ UpdateClasses::Range UpdateClasses::decayed(float master, const Range& a,
                                             const Range& direction) const {
   const Range p = Range::of(master);
   const Range step = ratio_ * a;
+  // A kernel may evaluate a decay of 0, which is a NaN for an infinite parameter.
+  const Range zero_decay = Range::of(0) * p;
   if (traits_of(hyper_.rule).decay != DecayKind::decoupled || hyper_.lr * hyper_.weight_decay == 0)
-    return (p - step).with(p - lr_ * (ratio_ * direction)).with(p - (ratio_ * lr_) * direction);
+    return (p - step)
+        .with(p - lr_ * (ratio_ * direction))
+        .with(p - (ratio_ * lr_) * direction)
+        .with(p - zero_decay - step);
   const Range rate = scalar(static_cast<Real>(hyper_.lr) * hyper_.weight_decay);
   const Range w = (rate * p).with(lr_ * (decay_ * p));
   const Range decay = (ratio_ * w).with((ratio_ * rate) * p);

@@ -45,7 +45,7 @@ std::vector<GoldenCallRow> rows_of(const CallChoice& choice, const OpCall& kept,
   const Op& op = *choice.op;
   const OpCall pristine(op, choice.shape);
   std::vector<BoundRatio> ratios;
-  if (op.bounds) ratios = bound_ratios(op, pristine, made);
+  if (op.bounds) ratios = bound_ratios(op, pristine, kept, made);
   std::vector<GoldenCallRow> rows;
   for (std::size_t k = 0; k < op.operands.size(); ++k) {
     if (op.operands[k].access == Access::in) continue;
@@ -70,9 +70,7 @@ bool of_a_call(const GoldenRecord& record) { return record.workload == no_worklo
 
 GoldenVerdict GoldenCallRow::verdict() const {
   if (differing == 0) return GoldenVerdict::equal;
-  // An element outside of a bound's conditions may be wrong.
-  const bool within = ratio && ratio->worst <= 1 && ratio->outside == 0;
-  return within ? GoldenVerdict::bits_changed : GoldenVerdict::wrong;
+  return ratio && ratio->legal() ? GoldenVerdict::bits_changed : GoldenVerdict::wrong;
 }
 
 GoldenVerdict GoldenCallCheck::verdict() const {
@@ -136,6 +134,19 @@ GoldenCallCheck check_golden_call(const std::string& file, const OpCandidate* ca
   return check;
 }
 
+namespace {
+
+/// ", at most 0.7 of it; judged: ..."
+std::string measure_of(const BoundRatio& ratio) {
+  const std::string measure =
+      ratio.violation.empty()
+          ? fmt::format("at most {:.3g} of it", ratio.worst)
+          : fmt::format("{}[{}] {}", ratio.buffer, ratio.index, ratio.violation);
+  return ", " + measure + "; judged: " + to_string(ratio.judged);
+}
+
+}  // namespace
+
 std::string to_text(const GoldenCallCheck& check, const std::string& file) {
   std::string text = fmt::format("{}: {}, computed by {}\n", file, check.call, check.by);
   if (check.verdict() != GoldenVerdict::equal) {
@@ -145,10 +156,7 @@ std::string to_text(const GoldenCallCheck& check, const std::string& file) {
   for (const GoldenCallRow& row : check.rows) {
     text += fmt::format("{:<16} {:>14} {:>13}  {}", row.buffer, grouped(row.elements),
                         grouped(row.differing), name(row.verdict()));
-    if (row.differing > 0 && row.ratio)
-      text += fmt::format(", at most {:.3g} of it", row.ratio->worst);
-    if (row.differing > 0 && row.ratio && row.ratio->outside > 0)
-      text += fmt::format(", {} beyond its conditions", row.ratio->outside);
+    if (row.differing > 0 && row.ratio) text += measure_of(*row.ratio);
     if (row.differing > 0 && !row.why.empty()) text += ": " + row.why;
     text += "\n";
   }
@@ -182,7 +190,10 @@ std::string bounds_of_results(const std::string& call, const std::string& result
     const bool there = std::find(missing.begin(), missing.end(), row.buffer) == missing.end();
     if (!there || row.differing == 0) continue;
     text += "after." + row.buffer + ": ";
-    text += row.ratio
+    text += row.ratio && !row.ratio->violation.empty()
+                ? fmt::format("in the second file [{}] {} ({})\n", row.ratio->index,
+                              row.ratio->violation, name(row.verdict()))
+            : row.ratio
                 ? fmt::format(
                       "in the second file at most {:.3g} of the bound of any legal order ({})\n",
                       row.ratio->worst, name(row.verdict()))

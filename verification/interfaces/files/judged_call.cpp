@@ -120,9 +120,9 @@ std::string inputs_at(const CallChoice& choice, std::int64_t element) {
   return text;
 }
 
-/// One line per differing output; "" if none differs.
+/// One line per output that differs from `expected`; "" if none does. `how`: "differs".
 std::string differences(const CallChoice& choice, const OpCall& expected, Results& results,
-                        const std::string& who) {
+                        const std::string& how, const std::string& who) {
   std::string text;
   for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
     const Operand& operand = choice.op->operands[k];
@@ -133,11 +133,10 @@ std::string differences(const CallChoice& choice, const OpCall& expected, Result
         compare(want, {got->second.data(), operand.dtype, want.numel}, 0, want.numel);
     if (!found.first) continue;
     const bool first = text.empty();
-    text +=
-        fmt::format("  after.{} differs in {} of {} elements, first [{}]: got {} want {} ({})\n",
-                    operand.name, found.differing, found.compared, found.first->index,
-                    show_bits(operand.dtype, found.first->candidate_bits),
-                    show_bits(operand.dtype, found.first->reference_bits), who);
+    text += fmt::format("  after.{} {} in {} of {} elements, first [{}]: got {} want {} ({})\n",
+                        operand.name, how, found.differing, found.compared, found.first->index,
+                        show_bits(operand.dtype, found.first->candidate_bits),
+                        show_bits(operand.dtype, found.first->reference_bits), who);
     if (first && operand.per_element > 0)
       text += inputs_at(choice, found.first->index / operand.per_element);
   }
@@ -168,10 +167,21 @@ OpCall call_with(const CallChoice& choice, const Results& results) {
   return got;
 }
 
-/// The bound of any legal order, and these results.
-BoundRatio weighed(const CallChoice& choice, const Results& results) {
+/// The bound of any legal order, and these results. `illegal`: those that no legal order has, the
+/// others as expected.
+BoundRatio weighed(const CallChoice& choice, const OpCall& expected, const Results& results,
+                   Results& illegal) {
   const OpCall pristine(*choice.op, choice.shape);
-  return bound_ratio(*choice.op, pristine, call_with(choice, results));
+  OpCall wrong = expected.copy();
+  const BoundRatio ratio =
+      bound_ratio(*choice.op, pristine, expected, call_with(choice, results), &wrong);
+  for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
+    if (choice.op->operands[k].access == Access::in) continue;
+    const TensorView view = wrong.view(k);
+    const auto* bytes = static_cast<const std::byte*>(view.data);
+    illegal[choice.op->operands[k].name].assign(bytes, bytes + view.num_bytes());
+  }
+  return ratio;
 }
 
 std::string in_two_lines(std::string text) {
@@ -193,31 +203,36 @@ JudgedCall judge_call(const std::string& inputs, const std::string& outputs,
   Results results = read_results(choice, outputs, complaints);
   const bool complete = complaints.empty();
   const std::string who = dialect.empty() ? "the reference" : dialect;
-  complaints += differences(choice, expected, results, who);
-  if (complaints.empty()) return {true, "pass " + choice.text() + ": the bits of " + who + "\n"};
+  const std::string differing = differences(choice, expected, results, "differs", who);
+  if (complete && differing.empty())
+    return {true, "pass " + choice.text() + ": the bits of " + who + "\n"};
+  std::string shown = differing, explained;
   if (complete && choice.op->exactness == Exactness::bounded) {
     const double ratio = choice.op->contract_ratio(call_with(choice, results));
     if (ratio <= 1)
       return {true,
               fmt::format("pass {}: other bits than {}, an error {:.3g} of the contract's bound\n",
                           choice.text(), who, ratio)};
-    complaints += fmt::format("  the error is {:.3g} times the contract's bound\n", ratio);
+    explained = fmt::format("  the error is {:.3g} times the contract's bound\n", ratio);
   }
   if (complete && choice.op->bounds) {
-    const BoundRatio ratio = weighed(choice, results);
-    if (any_order && ratio.worst <= 1)
+    Results illegal;
+    const BoundRatio ratio = weighed(choice, expected, results, illegal);
+    const std::string judged = "  judged: " + to_string(ratio.judged) + "\n";
+    if (any_order && ratio.legal())
       return {true, fmt::format(
                         "pass {}: other bits than {}, and at most {:.3g} of the bound of any legal "
-                        "order, in {}\n",
-                        choice.text(), who, ratio.worst, ratio.buffer)};
-    complaints += "  " + in_two_lines(to_string(ratio)) + "\n";
+                        "order, in {}\n{}",
+                        choice.text(), who, ratio.worst, ratio.buffer, judged)};
+    if (any_order) shown = differences(choice, expected, illegal, "is in no legal order", who);
+    explained += "  " + in_two_lines(to_string(ratio)) + "\n" + (any_order ? judged : "");
   } else if (complete && !choice.op->one_result.empty()) {
-    complaints += "  in no legal order: every order gives the same result, because " +
-                  choice.op->one_result + "\n";
+    explained = "  in no legal order: every order gives the same result, because " +
+                choice.op->one_result + "\n";
   }
   if (complete && has_dialects(*choice.op) && choice.shape.numel > 0)
-    complaints += owner(choice, results);
-  return {false, "FAIL " + choice.text() + "\n" + complaints};
+    explained += owner(choice, results);
+  return {false, "FAIL " + choice.text() + "\n" + complaints + shown + explained};
 }
 
 }  // namespace zeroproof::verification

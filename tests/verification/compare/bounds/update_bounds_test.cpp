@@ -461,6 +461,10 @@ TEST_CASE("bounds: classes of special numbers by hand") {
   must_be(bounds(-INFINITY, {.exp_avg = INFINITY}).exp_avg, nan);
   // inf - inf in the contract's order, and inf in p (1 - lr wd).
   must_be(bounds(1, {.master = INFINITY}).master, infinity | nan);
+  OptimizerHyper plain = h;
+  plain.weight_decay = 0;
+  must_be(UpdateBounds(plain, 3)(1, {.master = INFINITY}).master, infinity | nan);  // 0 * inf
+  must_be(UpdateBounds(plain, 3)(1, {.master = -INFINITY}).master, minus_infinity | nan);
   // o2 (g g) overflows, (o2 g) g does not; neither does for the largest number.
   must_be(bounds(1e20F, x).exp_avg_sq, infinity | number);
   must_be(bounds(1e20F, x).master, number);

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "tests/verification/cli/cli_support.hpp"
+#include "tests/verification/ops/changed_adamw.hpp"
 #include "verification/interfaces/files/judged_call.hpp"
 #include "verification/tools/identify/dialect.hpp"
 
@@ -231,6 +232,29 @@ TEST_CASE("judge: p-norm results pass within the contract's bound, and fail beyo
   CHECK(fp32.out.find("after.grad_norm differs in 1 of 1 elements") != std::string::npos);
   CHECK(fp32.out.find("times the contract") != std::string::npos);
   CHECK(times(std::numeric_limits<double>::quiet_NaN()).exit_code == 1);
+}
+
+TEST_CASE(
+    "judge: any order shows the result that lost a NaN, and takes another class that is legal") {
+  const Call call({"adamw_update", "special", "4001", "3", "0"});
+  const auto judged = [&](void (*kernel)(OpCall&)) {
+    OpCall made(*call.choice.op, call.choice.shape);
+    kernel(made);
+    write(call.out, outputs_of(call.choice, made));
+    return judge_call(call.in, call.out, "", true);
+  };
+  const JudgedCall legal = judged(adamw_decay_as_factor);
+  CAPTURE(legal.text);
+  CHECK(legal.pass);
+  CHECK(legal.text.find("  judged: ") != std::string::npos);
+  CHECK(legal.text.find(" 0 by class") == std::string::npos);
+  const JudgedCall lost = judged(adamw_without_nan);
+  CAPTURE(lost.text);
+  CHECK_FALSE(lost.pass);
+  CHECK(lost.text.find("is in no legal order in ") != std::string::npos);
+  CHECK(lost.text.find(" (nan) (the reference)") != std::string::npos);
+  CHECK(lost.text.find("and has to be NaN") != std::string::npos);
+  CHECK(lost.text.find("another order of the same formula") == std::string::npos);
 }
 
 TEST_CASE("judge: results in another order pass if accepted, wrong ones never") {

@@ -7,6 +7,7 @@
 #include "common/base/error.hpp"
 #include "tests/support/user_candidate.hpp"
 #include "tests/verification/cli/cli_support.hpp"
+#include "tests/verification/ops/changed_adamw.hpp"
 #include "verification/interfaces/files/golden_call.hpp"
 
 namespace {
@@ -83,6 +84,20 @@ TEST_CASE("golden call: changed bits without a bound, or beyond its conditions, 
       x = std::isfinite(x) && std::fabs(x) > 0x1p100F ? std::nextafter(x, 0.0F) : x;
   });
   CHECK(beyond.verdict() != GoldenVerdict::equal);
+}
+
+TEST_CASE("golden call: special numbers of another order pass by class, and a lost NaN is wrong") {
+  const Golden golden({"op/adamw_update", "special", "4001", "3", "0"});
+  const GoldenCallCheck legal = golden.by("adamw_update", adamw_decay_as_factor);
+  const std::string text = to_text(legal, "a file");
+  CAPTURE(text);
+  CHECK(legal.verdict() == GoldenVerdict::bits_changed);
+  CHECK(text.find("by class, 0 not at all") != std::string::npos);
+  const GoldenCallCheck lost = golden.by("adamw_update", adamw_without_nan);
+  const std::string why = to_text(lost, "a file");
+  CAPTURE(why);
+  CHECK(lost.verdict() == GoldenVerdict::wrong);
+  CHECK(why.find("and has to be NaN; judged: ") != std::string::npos);
 }
 
 TEST_CASE("golden call: command line, and update with a reason") {

@@ -114,7 +114,7 @@ class Verdicts(unittest.TestCase):
         self.assertTrue(verdict, verdict.text)
         self.assertIn("op/adamw_update_to_bf16/python/rounded", verdict.results[0]["id"])
         self.failed(truncated, "param[", dtype="bf16")
-        self.failed(truncated, "param[", "inf times", dtype="bf16", accept="any-order")
+        self.failed(truncated, "param[", "and has to be", dtype="bf16", accept="any-order")
 
     def test_another_order_of_the_same_formula(self):
         def other(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
@@ -134,6 +134,31 @@ class Verdicts(unittest.TestCase):
         self.failed(other, "differs from torch-cpu-fused", accept="dialect:torch-cpu-fused")
         skipped = judged(lambda grad: None, "clip_value", accept="dialect:torch-cpu-fused")
         self.assertEqual((skipped.status, skipped.exit_code), ("skipped", 4))
+
+    def test_a_lost_nan_or_infinity_is_in_no_legal_order(self):
+        def changed(before=lambda g: g, after=lambda x: x):
+            def lost(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+                adamw(before(grad), master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+                for result in (master, exp_avg, exp_avg_sq):
+                    result[...] = after(result)
+            return lost
+
+        most = np.finfo(F).max
+        words = {"fills": "special", "accept": "any-order"}
+        for lost, part in [
+            (changed(before=np.nan_to_num), "and has to be NaN"),
+            (changed(before=lambda g: np.fmin(np.fmax(g, -most), most)), "and has to be NaN"),
+            (changed(after=np.nan_to_num), "and has to be NaN"),
+            (changed(after=lambda x: np.clip(x, -most, most)), "and has to be inf"),
+        ]:
+            verdict = self.failed(lost, part, "has a value that no legal order produces", **words)
+            self.assertEqual(verdict.exit_code, 1)
+        verdict = judged(adamw, **words)
+        self.assertTrue(verdict, verdict.text)
+        counts = json.loads(verdict.json)["cases"][0]["judged"]
+        self.assertEqual(counts, {"bits": verdict.results[0]["compared"], "bound": 0, "classes": 0, "nothing": 0})
+        self.assertIn("by bits, 0 by bound, 0 by class, 0 not at all", verdict.text)
+        self.assertIn("by bits, 0 by bound, 0 by class, 0 not at all", verdict.html())
 
     def test_reports_say_what_results_are_held_to(self):
         for words, held_to, title in [
@@ -162,7 +187,7 @@ class Verdicts(unittest.TestCase):
             self.assertEqual(verdict.status, "fail")
             for one in verdict.results:
                 self.assertNotIn("beyond their bound", one["order"], one["id"])
-                self.assertNotIn("inf times", one["order"], one["id"])
+                self.assertNotIn("has to be", one["order"], one["id"])
 
     def test_what_it_raises_is_a_verdict(self):
         def raises(grad):

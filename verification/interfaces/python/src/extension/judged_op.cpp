@@ -1,7 +1,6 @@
 #include "verification/interfaces/python/src/extension/judged_op.hpp"
 
 #include <cstring>
-#include <limits>
 #include <map>
 #include <mutex>
 
@@ -61,7 +60,6 @@ class BoundsWithParam final : public CallBounds {
   BoundsWithParam(const Op& op, const Op& base, const OpCall& pristine, const OpCall& candidate)
       : base_(base.bounds(pristine, candidate)),
         param_(operand_named(op, "param")),
-        candidate_(candidate),
         rounded_(candidate.fresh()) {
     const std::size_t master = operand_named(op, "master");
     const TensorView from = candidate.view(master);
@@ -73,19 +71,15 @@ class BoundsWithParam final : public CallBounds {
 
   ElementBound of(std::size_t operand, std::int64_t index) override {
     if (operand != param_) return base_->of(operand, index);
-    const TensorView want = rounded_.view(param_), got = candidate_.view(param_);
-    const std::uint64_t want_bits = verification::element_bits(want, index);
-    const std::uint64_t got_bits = verification::element_bits(got, index);
-    const double value = verification::number(want.dtype, want_bits);
-    const bool other_zero =
-        want_bits != got_bits && value == verification::number(got.dtype, got_bits);
-    return {other_zero ? std::numeric_limits<double>::quiet_NaN() : value, 0, true};
+    const TensorView want = rounded_.view(param_);
+    const double value = verification::number(want.dtype, verification::element_bits(want, index));
+    if (value == 0) return {0, 0, false, verification::ResultClasses::of(value)};
+    return {value, 0, true};
   }
 
  private:
   std::unique_ptr<CallBounds> base_;
   std::size_t param_;
-  const OpCall& candidate_;
   OpCall rounded_;
 };
 
