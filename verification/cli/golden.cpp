@@ -160,7 +160,7 @@ int show_run(const std::string& file, const OpCandidate* candidate, bool strict_
 
 /// A file that cannot be checked does not keep the others from it. A difference is worse than that, a drift is not.
 int check(const GoldenFlags& flags) {
-  bool wrong = false, unusable = false, drifted = false;
+  bool wrong = false, damaged = false, unusable = false, drifted = false;
   std::shared_ptr<const OpCandidate> candidate;
   if (!flags.plugin.empty())
     candidate = plugin_candidate(std::make_shared<Plugin>(flags.plugin, PluginLimits{}));
@@ -172,12 +172,12 @@ int check(const GoldenFlags& flags) {
       wrong = wrong || code == 1;
       drifted = drifted || code == 8;
     } catch (const Error& error) {
-      if (exit_code_of(error) > 2) throw;
-      unusable = true;
+      if (error.code() != ErrorCode::damaged && exit_code_of(error) > 2) throw;
+      (error.code() == ErrorCode::damaged ? damaged : unusable) = true;
       std::fprintf(stderr, "zeroproof: %s\n", error.what());
     }
   }
-  return wrong ? 1 : unusable ? 2 : drifted ? 8 : 0;
+  return wrong ? 1 : damaged ? 7 : unusable ? 2 : drifted ? 8 : 0;
 }
 
 int update(const GoldenFlags& flags) {

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from command_rows import UNUSABLE, Inputs, command_rows
+from command_rows import WRONG, Inputs, command_rows
 
 README = Path(__file__).resolve().parent / "README.md"
 BEGIN, END = "<!-- written by bad_input_test.py table -->\n", "<!-- end -->\n"
@@ -32,9 +32,9 @@ def complaints(row, done, program):
     if row.says not in done.stdout + done.stderr:
         yield f"it lacks '{row.says}'"
     text = done.stderr.removeprefix(program + ": ").removesuffix("\n")
-    if row.code == UNUSABLE and (done.stdout or text == done.stderr or not SENTENCE.fullmatch(text)):
+    if row.code != WRONG and (done.stdout or text == done.stderr or not SENTENCE.fullmatch(text)):
         yield "it is not of the form: problem (reason); hint"
-    if row.code != UNUSABLE and done.stderr:
+    if row.code == WRONG and done.stderr:
         yield "it writes to stderr besides its report"
 
 

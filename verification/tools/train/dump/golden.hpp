@@ -19,8 +19,8 @@ namespace zeroproof::verification {
 void write_golden_record(GoldenRecord& record, const std::string& file,
                          const std::string& trajectory, const std::string& reason);
 
-/// The record of a golden file. Errors: io if the file is not the recorded one, or one of the two
-/// cannot be read.
+/// The record of a golden file. Errors: as read_golden_record(); io if the file is not the recorded
+/// one, or cannot be read.
 GoldenRecord golden_record_of(const std::string& file);
 
 /// Changes since a record was written, a sentence each.

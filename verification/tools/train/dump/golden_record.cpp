@@ -2,7 +2,9 @@
 
 #include <filesystem>
 
+#include "common/base/digest.hpp"
 #include "common/base/error.hpp"
+#include "common/base/printable.hpp"
 #include "common/io/files/byte_source.hpp"
 #include "verification/cases/config/config.hpp"
 #include "verification/cases/config/toml.hpp"
@@ -12,6 +14,41 @@ namespace {
 
 constexpr const char* schema = "zeroproof-golden/1";
 constexpr std::uint64_t largest_record = 1 << 20;  // one has some kilobytes
+
+/// All members but the digest of the record.
+Json members_of(const GoldenRecord& r) {
+  Json environment = Json::object();
+  for (const auto& [name, value] : r.environment) environment[name] = value;
+  Json history = Json::array();
+  for (const GoldenReason& entry : r.history) {
+    history.push_back(Json{{"date", entry.date},
+                           {"program", entry.program},
+                           {"contract_version", entry.contract_version},
+                           {"trajectory", entry.trajectory},
+                           {"reason", entry.reason}});
+  }
+  return {{"schema", schema},
+          {"case", r.case_id},
+          {"workload", r.workload},
+          {"recipe", r.recipe},
+          {"dtype", std::string(name(r.dtype))},
+          {"steps", Json(r.steps)},
+          {"settings", r.settings},
+          {"gradients", r.gradients},
+          {"text", r.text},
+          {"input", r.input},
+          {"contract_version", r.contract_version},
+          {"program", r.program},
+          {"digest", r.digest},
+          {"trajectory", r.trajectory},
+          {"environment", environment},
+          {"history", history}};
+}
+
+std::string digest_of(const Json& members) {
+  const std::string text = toml_text(members);
+  return to_hex(raw_digest(text.data(), static_cast<std::int64_t>(text.size())));
+}
 
 /// Members of a table, all of which are required.
 class Reader {
@@ -78,6 +115,11 @@ GoldenRecord record_from(const std::string& path, TomlNode root) {
                          entry.integer("contract_version"), entry.text("trajectory"),
                          entry.text("reason")});
   }
+  const std::string digest = digest_of(members_of(r));
+  ZP_CHECK(from.text("record_digest") == digest, ErrorCode::damaged,
+           "golden record " + path + " has record_digest " + sentence(from.text("record_digest")) +
+               ", and the digest of its members is " + digest,
+           "one of them was changed after it was written", "restore it, or record the file again");
   return r;
 }
 
@@ -85,33 +127,10 @@ GoldenRecord record_from(const std::string& path, TomlNode root) {
 
 std::string golden_record_name(const std::string& file) { return file + ".toml"; }
 
-std::string to_toml(const GoldenRecord& r) {
-  Json environment = Json::object();
-  for (const auto& [name, value] : r.environment) environment[name] = value;
-  Json history = Json::array();
-  for (const GoldenReason& entry : r.history) {
-    history.push_back(Json{{"date", entry.date},
-                           {"program", entry.program},
-                           {"contract_version", entry.contract_version},
-                           {"trajectory", entry.trajectory},
-                           {"reason", entry.reason}});
-  }
-  return toml_text({{"schema", schema},
-                    {"case", r.case_id},
-                    {"workload", r.workload},
-                    {"recipe", r.recipe},
-                    {"dtype", std::string(name(r.dtype))},
-                    {"steps", Json(r.steps)},
-                    {"settings", r.settings},
-                    {"gradients", r.gradients},
-                    {"text", r.text},
-                    {"input", r.input},
-                    {"contract_version", r.contract_version},
-                    {"program", r.program},
-                    {"digest", r.digest},
-                    {"trajectory", r.trajectory},
-                    {"environment", environment},
-                    {"history", history}});
+std::string to_toml(const GoldenRecord& record) {
+  Json members = members_of(record);
+  members["record_digest"] = digest_of(members);
+  return toml_text(members);
 }
 
 GoldenRecord read_golden_record(const std::string& path) {

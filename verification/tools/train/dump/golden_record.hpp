@@ -1,6 +1,6 @@
 #pragma once
 // The TOML file beside a golden file: how to compute it again, the program that wrote it, and why
-// it was changed.
+// it was changed. It contains its own digest: only this program edits it.
 
 #include <string>
 #include <utility>
@@ -41,10 +41,11 @@ struct GoldenRecord {
 /// The name of the record of a golden file: FILE.toml.
 std::string golden_record_name(const std::string& file);
 
+/// With a digest of all of its members, as `record_digest`.
 std::string to_toml(const GoldenRecord& record);
 
-/// Errors (ErrorCode::io): the file is missing, is no TOML, or no such record; the message names
-/// the problem.
+/// Errors: io, the file is missing, is no TOML, or no such record; the message names the problem.
+/// damaged, a member was changed since to_toml() wrote it.
 GoldenRecord read_golden_record(const std::string& path);
 
 }  // namespace zeroproof::verification

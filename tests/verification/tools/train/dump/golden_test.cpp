@@ -2,6 +2,7 @@
 
 #include <doctest.h>
 
+#include <functional>
 #include <limits>
 #include <regex>
 
@@ -35,6 +36,19 @@ void edit(const std::string& file, const std::string& pattern, const std::string
                                                  std::regex_constants::format_first_only);
   REQUIRE(changed != record);
   std::ofstream(file + ".toml", std::ios::binary) << changed;
+}
+
+/// Changes a record as the program would have written it, with its digest.
+void rewrite(const std::string& file, const std::function<void(GoldenRecord&)>& change) {
+  GoldenRecord record = read_golden_record(file + ".toml");
+  change(record);
+  std::ofstream(file + ".toml", std::ios::binary) << to_toml(record);
+}
+
+void set_eps(GoldenRecord& record) {
+  const std::string before = record.settings;
+  record.settings = std::regex_replace(before, std::regex("\neps = [^\n]*"), "\neps = 3e-8");
+  REQUIRE(record.settings != before);
 }
 
 int count(const std::string& text, const std::string& part) {
@@ -78,8 +92,11 @@ TEST_CASE("other numbers are wrong: the first one is named, the environment befo
   const TemporaryFolder folder;
   const std::string file = folder.file("g");
   REQUIRE(golden("record " + quoted(file) + one_run).exit_code == 0);
-  edit(file, "eps = [^\n]*", "eps = 3e-8");
-  edit(file, "compiler = '[^']*'", "compiler = 'another 1.0'");
+  rewrite(file, [](GoldenRecord& record) {
+    set_eps(record);
+    REQUIRE(record.environment.front().first == "compiler");
+    record.environment.front().second = "another 1.0";
+  });
   const CliResult checked = golden("check " + quoted(file));
   CAPTURE(checked.out);
   CHECK(checked.exit_code == 1);
@@ -112,7 +129,7 @@ TEST_CASE("golden update needs a reason, keeps it, and is refused in CI") {
   const TemporaryFolder folder;
   const std::string file = folder.file("g");
   REQUIRE(golden("record " + quoted(file) + one_run).exit_code == 0);
-  edit(file, "eps = [^\n]*", "eps = 3e-8");
+  rewrite(file, set_eps);
   const std::string before = read_file(file) + read_file(file + ".toml");
   expect_refusal(golden("update " + quoted(file)), "golden update has no reason");
   expect_refusal(golden("update " + quoted(file) + " --reason ' '"), "golden update has no reason");
@@ -152,7 +169,7 @@ TEST_CASE("a file that cannot be judged ends with 2, and the other files are sti
   CHECK(both.out.find("\nequal\n") != std::string::npos);
 
   const std::string record = read_file(file + ".toml");
-  edit(file, "\ncontract_version = 2", "\ncontract_version = 1");
+  rewrite(file, [](GoldenRecord& changed) { changed.contract_version = 1; });
   expect_refusal(golden("check " + quoted(file)),
                  "is of contract 1 and this program of contract 2");
   std::ofstream(file + ".toml") << "schema = 'zeroproof-golden/1'\n";
@@ -163,6 +180,45 @@ TEST_CASE("a file that cannot be judged ends with 2, and the other files are sti
   CHECK(golden("check " + quoted(file)).exit_code == 0);
   std::ofstream(file, std::ios::app | std::ios::binary) << "x";
   expect_refusal(golden("check " + quoted(file)), "is not the one that");
+}
+
+TEST_CASE("golden: a changed member of the record is exit 7, and nothing is judged or written") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("g");
+  REQUIRE(golden("record " + quoted(file) + one_run + "--steps 1").exit_code == 0);
+  const std::string record = read_file(file + ".toml");
+  const std::pair<const char*, const char*> rows[] = {
+      {"\ntrajectory = '[^']*'", "\ntrajectory = '00000000000000000000000000000000'"},
+      {"case = '", "case = 'x"},
+      {"\nrecipe = '[^']*'", "\nrecipe = 'lion'"},
+      {"reason = '[^']*'", "reason = 'reviewed'"},
+      {"\nprogram = '[^']*'", "\nprogram = 'another'"},
+      {"date = '[^']*'", "date = '1970-01-01'"},
+      {"compiler = '[^']*'", "compiler = 'another 1.0'"},
+      {"\ncontract_version = 2", "\ncontract_version = 1"},
+      {"eps = [^\n]*", "eps = 3e-8"},
+      {"\nrecord_digest = '[^']*'", "\nrecord_digest = '00000000000000000000000000000000'"}};
+  for (const auto& row : rows) {
+    const std::string pattern = row.first;
+    CAPTURE(pattern);
+    edit(file, pattern, row.second);
+    const std::string changed = read_file(file + ".toml");
+    expect_refusal(golden("check " + quoted(file)), " has record_digest ", 7);
+    expect_refusal(golden("update " + quoted(file) + " --reason why"), " has record_digest ", 7);
+    CHECK(read_file(file + ".toml") == changed);
+    std::ofstream(file + ".toml", std::ios::binary) << record;
+  }
+  edit(file, "\nrecord_digest = [^\n]*", "");
+  expect_refusal(golden("check " + quoted(file)), "has no 'record_digest'");
+  // Spaces and comments are no members.
+  std::ofstream(file + ".toml", std::ios::binary) << "# reviewed\n\n" + record;
+  CHECK(golden("check " + quoted(file)).exit_code == 0);
+  // A damaged one does not keep the others from being judged.
+  edit(file, "case = '", "case = 'x");
+  REQUIRE(golden("record " + quoted(folder.file("h")) + one_run + "--steps 1").exit_code == 0);
+  const CliResult both = golden("check " + quoted(file) + " " + quoted(folder.file("h")));
+  CHECK(both.exit_code == 7);
+  CHECK(both.out.find("\nequal\n") != std::string::npos);
 }
 
 TEST_CASE("a drift needs a bound: without one changed bits are wrong, and a NaN always is") {
