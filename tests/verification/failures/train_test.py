@@ -169,6 +169,29 @@ def check_second(program, folder):
     return problems + [word for word in checkpoint_problems(program, runs) if "left in the folder" not in word]
 
 
+def check_signalled(program, folder):
+    """SIGTERM to one rank alone: the job stops and saves, and the command has the code of the signal."""
+    problems = []
+    for rank in (1, 0):
+        runs = folder / f"runs-{rank}"
+        before = abandoned()
+        with Run(program, ["train", *TRAINING, *FOREVER, "--world", "mpi:2", "--checkpoint", str(runs), "--save-every",
+                           "1", "--keep", "2"], report=False) as run:
+            if not run.job_runs_within(60):
+                return [f"no rank came to life: {run.errors()}"]
+            deadline = time.monotonic() + 20
+            while not steps_of(runs) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            kill(run.rank(rank), signal.SIGTERM)
+            if run.wait(30) is None:
+                return [f"rank {rank}: did not end within 30 s"]
+            if run.process.returncode != CODES[signal.SIGTERM]:
+                problems.append(f"rank {rank}: exit {run.process.returncode}: {run.errors()[-500:]}")
+            problems += left_behind(run, before)
+        problems += checkpoint_problems(program, runs)
+    return problems
+
+
 def check_lost(program, folder, what):
     """Exit code and words, and then on fewer ranks."""
     problems = []
@@ -251,6 +274,7 @@ def main():
     rows = {
         "stop": lambda: check_stops(program, folder, repeats),
         "second": lambda: check_second(program, folder),
+        "signalled": lambda: check_signalled(program, folder),
         "killed": lambda: check_lost(program, folder, "killed"),
         "stopped": lambda: check_lost(program, folder, "stopped"),
         "loop": lambda: check_loop(program, example, folder),

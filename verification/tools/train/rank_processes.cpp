@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 
 #include "common/base/printable.hpp"
@@ -14,7 +15,8 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr int no_rank = 3, hung = 5, lost = 6;  // exit codes, as the command line documents them
+// Exit codes, as the command line documents them.
+constexpr int no_rank = 3, hung = 5, lost = 6, internal = 9, signal_base = 128;
 
 std::vector<std::optional<int>> ends_of(const JobNotes& notes) {
   std::vector<std::optional<int>> ends;
@@ -27,18 +29,39 @@ bool all_ended(const JobNotes& notes) {
   return std::all_of(ends.begin(), ends.end(), [](const auto& code) { return code.has_value(); });
 }
 
-int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+int code_of(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : signal_base + WTERMSIG(status);
+}
 
 }  // namespace
 
-int exit_code_of_job(Span<const std::optional<int>> ended) {
-  const auto is_one = [&](const auto& condition) {
-    return std::find_if(ended.begin(), ended.end(),
-                        [&](const auto& code) { return code && condition(*code); });
+int exit_code_of_job(const JobEnd& end) {
+  const auto any = [&](const auto& condition) -> std::optional<int> {
+    const auto found = std::find_if(end.ranks.begin(), end.ranks.end(),
+                                    [&](const auto& code) { return code && condition(*code); });
+    return found == end.ranks.end() ? std::nullopt : *found;
   };
-  const auto cause = is_one([](int code) { return code > 0 && code != hung && code != lost; });
-  if (cause != ended.end()) return **cause;
-  return is_one([](int code) { return code == hung; }) != ended.end() ? hung : lost;
+  const auto is_signal = [](int code) {
+    return code == signal_base + SIGINT || code == signal_base + SIGTERM;
+  };
+  // A job that was ended after its ranks, or that could not write its notes, succeeded too.
+  const bool well =
+      end.command == 0 || std::all_of(end.ranks.begin(), end.ranks.end(), [&](const auto& code) {
+        return code && (*code == 0 || is_signal(*code));
+      });
+  const std::optional<int> signalled = any(is_signal);
+  if (well && (end.stopped || signalled)) {
+    if (end.signal != 0) return signal_base + end.signal;
+    return signalled.value_or(signal_base + SIGTERM);  // no rank could note its signal
+  }
+  if (well) return 0;
+  if (end.hangs) return hung;
+  if (!end.started) return no_rank;
+  const auto cause = any([&](int code) {
+    return (code > 0 && code <= internal && code != hung && code != lost) || is_signal(code);
+  });
+  if (cause) return *cause;
+  return any([](int code) { return code == hung; }) ? hung : lost;
 }
 
 int run_rank_processes(const RankProcesses& job, const StopRequest& stop) {
@@ -54,26 +77,25 @@ int run_rank_processes(const RankProcesses& job, const StopRequest& stop) {
   const Ended mpirun =
       run_mpirun(job.words, "", look, {{job_folder_variable, folder.path()}}, &folder);
   const std::vector<std::optional<int>> ends = ends_of(notes);
-  // A job that was ended after its ranks, or that could not write its notes, succeeded too.
-  const bool well =
-      code_of(mpirun.status) == 0 ||
-      std::all_of(ends.begin(), ends.end(), [](const auto& code) { return code == 0; });
-  if (well) return notes.stopped() ? 128 + stop.signal() : 0;
-  const bool hangs = !watch.problem().empty();
-  if (hangs) {
+  JobEnd end{ends, code_of(mpirun.status)};
+  end.started = static_cast<int>(notes.not_joined().size()) != job.num_ranks;
+  end.hangs = !watch.problem().empty();
+  end.stopped = notes.stopped();
+  end.signal = stop.signal();
+  const int code = exit_code_of_job(end);
+  if (code == 0 || code > signal_base) return code;
+  if (end.hangs) {
     std::fprintf(stderr, "zeroproof: %s\n", printable(watch.problem()).c_str());
-  } else if (static_cast<int>(notes.not_joined().size()) == job.num_ranks) {
+  } else if (!end.started) {
     std::fprintf(stderr,
                  "zeroproof: mpirun ended with exit code %d before a rank started (there is "
                  "no rank to train); "
                  "see its output\n",
-                 code_of(mpirun.status));
-    return no_rank;
+                 end.command);
   } else if (!watch.lost_ranks().empty()) {
     std::fprintf(stderr, "zeroproof: %s (the other ranks cannot go on without it); %s\n",
                  printable(watch.lost_ranks()).c_str(), job.remedy.c_str());
   }
-  const int code = hangs ? hung : exit_code_of_job(ends);
   if (code == hung || code == lost)
     std::fprintf(stderr, "last collectives of the ranks:\n%s",
                  printable_lines(flights_text(notes.flights())).c_str());
