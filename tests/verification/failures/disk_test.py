@@ -53,6 +53,7 @@ MPI_ROWS = {
 # Every call of a save of three ranks, until there are no more of its kind.
 LATER = [(call, name, n) for call, name in [("write", "ENOSPC"), ("write", "EIO"), ("sync-once", "EIO"),
                                             ("make", "EDQUOT"), ("rename", "EIO")] for n in range(1, 25)]
+LATER.append(("sync", "EIO", 1, "log.jsonl"))  # synced before the checkpoint that refers to its line
 LOGS = ["train-log", "train-offload", "train-offload-grads"]
 BEFORE = {"golden-update": ROWS["golden-record"]}
 ONCE = ["golden-record", "checkpoint-reshard", "checkpoint-import"]  # over something of theirs they refuse themselves
@@ -85,9 +86,9 @@ class Place:
         environment = dict(os.environ, HOME="/proc", **variables)  # folders that are not writable
         environment.pop("CI", None)  # where it is set golden files are not renewed
         if trouble is not None:
-            call, name, n = trouble
+            call, name, n, *file = trouble
             environment |= {"LD_PRELOAD": self.library,
-                            "ZP_REFUSE": f"{call} {getattr(errno, name)} {n} {self.out}"}
+                            "ZP_REFUSE": f"{call} {getattr(errno, name)} {n} {self.out.joinpath(*file)}"}
         return subprocess.run([self.program, *words], env=environment, capture_output=True, text=True, check=False,
                               timeout=120, stdin=subprocess.DEVNULL)
 

@@ -136,6 +136,12 @@ RunLog::~RunLog() { ::close(handle_); }
 
 void RunLog::add(const StepRecord& record) { write(to_json(record)); }
 
+void RunLog::sync() {
+  ZP_CHECK(::fdatasync(handle_) == 0, ErrorCode::io,
+           file_ + " cannot be written: " + std::strerror(errno),
+           "a checkpoint refers to its step's line", "check the disk and run again with --resume");
+}
+
 /// Reads the last line's hash, and removes an incomplete line of a run that was ended while writing
 /// it.
 void RunLog::continue_chain() {

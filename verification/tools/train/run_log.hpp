@@ -43,7 +43,7 @@ struct RunStart {
 /// Appends to the file; only the last line can be incomplete, and is removed by the next run.
 class RunLog {
  public:
-  /// Errors: io, the file cannot be written, or is no file; config, its last line is none of such a
+  /// Errors: io, the file cannot be written, or is no file; config, its last line is not that of a
   /// log.
   RunLog(const std::string& file, const RunStart& start);
   ~RunLog();
@@ -52,6 +52,9 @@ class RunLog {
 
   /// Errors (ErrorCode::io): the disk is full or broken.
   void add(const StepRecord& record);
+
+  /// Writes all lines to the disk; then a checkpoint may refer to them. Errors: as above.
+  void sync();
 
   /// Hash of the last line.
   const std::string& hash() const { return hash_; }

@@ -254,7 +254,11 @@ class JobRank {
     content.run = run_;
     content.step = step;
     content.about = settings_.training;
-    if (log_) content.about["log"] = log_->hash();
+    together(harness_, [&] {
+      if (!log_) return;
+      log_->sync();
+      content.about["log"] = log_->hash();
+    });
     saver_->save(rank_.optimizer(), rank_.setup(), experiment_.layout(), content);
     if (root() && settings_.on_news)
       settings_.on_news("saved: " + settings_.folder + "/" + checkpoint_name(step));

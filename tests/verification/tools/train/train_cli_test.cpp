@@ -339,7 +339,7 @@ TEST_CASE("train: a log is continued on other ranks, also after an incomplete li
   std::ofstream(log, std::ios::binary) << whole;
   for (const char* step : {"7", "8", "9"}) fs::remove_all(path + "/step-0000000" + step);
   CHECK(resumed("--world threads:3 --stage 1 --steps 7").find("steps 1 to 7, ") == 0);
-  // A log of its own.
+  // With --log.
   const std::string other = saved.file("other");
   CHECK(train("--world self --steps 9 --resume --log " + quoted(other) + " --checkpoint " +
               quoted(path))
