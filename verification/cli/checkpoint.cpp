@@ -42,6 +42,11 @@ int inspect(const CheckpointFlags& flags) {
   return 0;
 }
 
+bool is_listed(const CheckpointRoot& root, std::int64_t step) {
+  const std::vector<std::int64_t> steps = root.steps();
+  return std::find(steps.begin(), steps.end(), step) != steps.end();
+}
+
 /// Every byte of all of them, or of the one that is named.
 int verify(const CheckpointFlags& flags) {
   int code = 0;
@@ -54,6 +59,7 @@ int verify(const CheckpointFlags& flags) {
       steps.assign(there ? 1 : 0, *where.step);
     }
     if (steps.empty()) open_checkpoint(path);  // throws the reason
+    std::size_t removed = 0;
     for (const std::int64_t step : steps) {
       try {
         const CheckpointReader checkpoint(root, step);
@@ -69,12 +75,22 @@ int verify(const CheckpointFlags& flags) {
         std::printf("whole    %s, %lld bytes\n", checkpoint.label().c_str(),
                     static_cast<long long>(checkpoint.num_bytes()));
       } catch (const Error& error) {
+        if (!where.step && error.code() == ErrorCode::io && !is_listed(root, step)) {
+          std::printf("removed  %s/%s, by the run that saves here\n", root.path().c_str(),
+                      checkpoint_name(step).c_str());
+          ++removed;
+          continue;
+        }
         const bool later =
             error.code() == ErrorCode::unavailable;  // unknown here whether it is whole
         std::printf("%s %s\n", later ? "not read" : "damaged ", error.what());
         if (code != 7) code = later ? exit_code_of(error) : 7;
       }
     }
+    ZP_CHECK(
+        removed < steps.size(), ErrorCode::io,
+        path + " had " + std::to_string(removed) + " checkpoints, and all were removed meanwhile",
+        "the run that saves here keeps its newest ones", "run again");
   }
   return code;
 }

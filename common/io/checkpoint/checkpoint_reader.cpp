@@ -49,6 +49,27 @@ CheckpointManifest load_manifest(Disk& disk, int folder, const std::string& labe
 
 CheckpointReader::CheckpointReader(const CheckpointRoot& root, std::int64_t step, Disk& disk)
     : label_(root.path() + "/" + checkpoint_name(step)), folder_(root.open(step)) {
+  guarded([&] { open_files(step, disk); });
+}
+
+bool CheckpointReader::is_there() const {
+  struct stat opened {};
+  struct stat now {};
+  return ::fstat(folder_.handle(), &opened) != 0 ||
+         (::stat(label_.c_str(), &now) == 0 && now.st_dev == opened.st_dev &&
+          now.st_ino == opened.st_ino);
+}
+
+template <class Read>
+void CheckpointReader::guarded(const Read& read) const try {
+  read();
+} catch (const Error& error) {
+  if (error.code() != ErrorCode::damaged || is_there()) throw;
+  fail(ErrorCode::io, label_ + " was removed while it was read",
+       "a run keeps its newest checkpoints", "take a newer one");
+}
+
+void CheckpointReader::open_files(std::int64_t step, Disk& disk) {
   const std::string manifest_label = label_ + "/" + manifest_name;
   manifest_ = load_manifest(disk, folder_.handle(), manifest_label);
   ZP_CHECK(manifest_.step == step, ErrorCode::damaged,
@@ -106,13 +127,15 @@ std::int64_t CheckpointReader::num_bytes() const {
 }
 
 void CheckpointReader::verify(const std::function<void(std::int64_t)>& progress) const {
-  for (const SafetensorsReader& file : files_) {
-    for (const SafeTensor& tensor : file.header().tensors) {
-      file.for_each_chunk(tensor, [&](Span<const std::byte> bytes) {
-        if (progress) progress(static_cast<std::int64_t>(bytes.size()));
-      });
+  guarded([&] {
+    for (const SafetensorsReader& file : files_) {
+      for (const SafeTensor& tensor : file.header().tensors) {
+        file.for_each_chunk(tensor, [&](Span<const std::byte> bytes) {
+          if (progress) progress(static_cast<std::int64_t>(bytes.size()));
+        });
+      }
     }
-  }
+  });
 }
 
 bool CheckpointReader::has(const std::string& state) const { return pieces_.count(state) != 0; }
@@ -149,8 +172,10 @@ void CheckpointReader::read(const std::string& state, std::int64_t tensor, std::
           {first + count, row_begin + piece.row_numel, row_begin + last - row * piece.row_numel});
       if (begin >= end) continue;
       const std::int64_t in_piece = row * piece.row_numel + (begin - row_begin) - piece.first;
-      files_[piece.file].read(from, in_piece * 4,
-                              std::as_writable_bytes(target.subspan(begin - first, end - begin)));
+      guarded([&] {
+        files_[piece.file].read(from, in_piece * 4,
+                                std::as_writable_bytes(target.subspan(begin - first, end - begin)));
+      });
     }
   }
 }

@@ -18,8 +18,8 @@ class CheckpointReader {
  public:
   /// Reads the manifest and the headers of all files. Errors: damaged, naming the file, and the
   /// chunk of 1 MiB if a hash differs, or if a file is missing, is a link, a folder, a pipe or a
-  /// device, or does not belong to it; io, if there is no such checkpoint, or a file cannot be
-  /// read.
+  /// device, or does not belong to it; io, if there is no such checkpoint, it was removed while it
+  /// was read, or a file cannot be read.
   CheckpointReader(const CheckpointRoot& root, std::int64_t step, Disk& disk = system_disk());
 
   const std::string& label() const { return label_; }  ///< its folder
@@ -38,7 +38,14 @@ class CheckpointReader {
   /// True if there is such a state buffer.
   bool has(const std::string& state) const;
 
+  /// False if the folder was removed or replaced since it was opened.
+  bool is_there() const;
+
  private:
+  void open_files(std::int64_t step, Disk& disk);
+  /// What `read` throws, or io if the checkpoint was removed meanwhile.
+  template <class Read>
+  void guarded(const Read& read) const;
   const SafeTensor& stored(const CheckpointPiece& piece) const;
 
   std::string label_;

@@ -271,4 +271,45 @@ TEST_CASE("checkpoint: files of other checkpoints, steps and runs") {
   CHECK(small_problem(saved.path, 10) != "");
 }
 
+TEST_CASE("a checkpoint that a run removes while it is read is not damaged") {
+  /// Removes the checkpoint of step 10 before it opens a file for the n-th time.
+  class PruningDisk final : public Disk {
+   public:
+    PruningDisk(const CheckpointRoot& root, int at) : root_(root), at_(at) {}
+    int open(int folder, const char* name) override {
+      if (opened_++ == at_) root_.remove(10);
+      return Disk::open(folder, name);
+    }
+
+   private:
+    const CheckpointRoot& root_;
+    int at_, opened_ = 0;
+  };
+
+  const auto code_of = [](int at, bool replaced) {
+    const Saved saved(10, 2);
+    const CheckpointRoot root(saved.path);
+    PruningDisk disk(root, at);
+    try {
+      const CheckpointReader reader(root, 10, disk);
+      if (at == 99) root.remove(10);
+      if (replaced) save_small(system_disk(), saved.path, 10, 1);
+      reader.verify();
+      CHECK_FALSE(reader.is_there());
+    } catch (const Error& error) {
+      CAPTURE(std::string(error.what()));
+      CHECK(std::string(error.what()).find("was removed while it was read") != std::string::npos);
+      return error.code();
+    }
+    return ErrorCode::internal;
+  };
+  for (const int at : {0, 1, 2}) {
+    CAPTURE(at);
+    CHECK(code_of(at, false) == ErrorCode::io);
+  }
+  // Its open files can still be read to their ends.
+  CHECK(code_of(99, false) == ErrorCode::internal);
+  CHECK(code_of(99, true) == ErrorCode::internal);
+}
+
 }  // namespace checkpoint_damage_test

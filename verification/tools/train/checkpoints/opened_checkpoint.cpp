@@ -23,10 +23,18 @@ std::unique_ptr<CheckpointReader> open_checkpoint(const std::string& path) {
   const CheckpointPath where = parse_checkpoint_path(path);
   const CheckpointRoot root(where.root);
   if (where.step) return std::make_unique<CheckpointReader>(root, *where.step);
-  const std::vector<std::int64_t> steps = root.steps();
-  ZP_CHECK(!steps.empty(), ErrorCode::io, path + " has no checkpoint", "there is nothing to read",
-           "name the --checkpoint folder of a zeroproof train");
-  return std::make_unique<CheckpointReader>(root, steps.back());
+  std::optional<std::int64_t> removed;  // by the run that saves here
+  for (;;) {
+    const std::vector<std::int64_t> steps = root.steps();
+    ZP_CHECK(!steps.empty(), ErrorCode::io, path + " has no checkpoint", "there is nothing to read",
+             "name the --checkpoint folder of a zeroproof train");
+    try {
+      return std::make_unique<CheckpointReader>(root, steps.back());
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::io || (removed && *removed >= steps.back())) throw;
+      removed = steps.back();
+    }
+  }
 }
 
 namespace {
