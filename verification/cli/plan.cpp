@@ -127,7 +127,10 @@ void add_plan(CommandSet& commands) {
   };
   const auto bytes = only(flags->of_bytes);
   const auto owners = only(flags->of_owners);
-  command.required("model", flags->model, "MODEL.toml, FILE.safetensors, " + workload_list());
+  command.required(
+      "model", flags->model,
+      "MODEL.toml, FILE.safetensors, a folder, *.index.json or config.json of Hugging Face, " +
+          workload_list());
   command.add("--grid", flags->grid,
               "data x context x tensor parallel ranks, at most 16384 (default: 1x1x1)");
   command.add("--world", flags->world, "number of ranks, the product of the grid");

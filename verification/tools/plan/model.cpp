@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "common/base/error.hpp"
 #include "common/io/files/regular_file.hpp"
@@ -10,6 +11,7 @@
 #include "verification/cases/experiment.hpp"
 #include "verification/cli/program/file_text.hpp"
 #include "verification/model/recorded.hpp"
+#include "verification/tools/plan/model_folder.hpp"
 #include "verification/tools/quantize/quantized_format.hpp"
 
 namespace zeroproof::verification {
@@ -41,26 +43,6 @@ PlannedModel workload_model(const std::string& workload) {
   return model;
 }
 
-PlannedModel safetensors_model(const std::string& path) {
-  SafetensorsLimits limits;
-  limits.header_bytes = largest_safetensors_header;
-  const SafetensorsReader reader = SafetensorsReader::open(path, limits);
-  ZP_CHECK(!is_quantized(reader.metadata()), ErrorCode::config, path + " is a quantized model",
-           "its tensors are codes and scales, no parameters",
-           "name the file that it was made from");
-  PlannedModel model{path, {}, false};
-  for (const SafeTensor& tensor : reader.header().tensors) {
-    ZP_CHECK(!workload::is_gradient_name(tensor.name), ErrorCode::config,
-             path + " is a recording: it holds " + shown_name(tensor.name),
-             "the gradients of every micro-batch would be planned for as if they were parameters",
-             "name a file with a model's parameters, or the workload that was recorded");
-    model.tensors.push_back({{tensor.name, tensor.shape}, -1});
-  }
-  ZP_CHECK(!model.tensors.empty(), ErrorCode::config, path + " holds no tensor",
-           "there is nothing to plan for", "name a file with a model's parameters");
-  return model;
-}
-
 bool has_elements(const PlannedTensor& tensor) {
   const std::vector<std::int64_t>& shape = tensor.spec.shape;
   return std::find(shape.begin(), shape.end(), 0) == shape.end();
@@ -85,7 +67,44 @@ std::string unit_name(const std::string& tensor) {
   return "";
 }
 
+PlannedModel model_of_file(const std::string& path) {
+  if (ends_with(path, ".safetensors")) {
+    ZP_CHECK(!is_part_of_model(path), ErrorCode::config, path + " is one part of a model",
+             "a plan needs all of its tensors",
+             "name the folder, or its model.safetensors.index.json");
+    return stored_model(path);
+  }
+  if (ends_with(path, ".index.json")) return indexed_model(path);
+  if (ends_with(path, "config.json")) return configured_model(path);
+  ZP_CHECK(ends_with(path, ".toml"), ErrorCode::config, "'" + path + "' is no model",
+           "a plan needs names and shapes of tensors",
+           "name a description *.toml, a file *.safetensors, a folder, an *.index.json or "
+           "config.json of Hugging Face, " +
+               workload_list());
+  return parse_model_toml(read_text(path), path);
+}
+
 }  // namespace
+
+PlannedModel stored_model(const std::string& path) {
+  SafetensorsLimits limits;
+  limits.header_bytes = largest_safetensors_header;
+  const SafetensorsReader reader = SafetensorsReader::open(path, limits);
+  ZP_CHECK(!is_quantized(reader.metadata()), ErrorCode::config, path + " is a quantized model",
+           "its tensors are codes and scales, no parameters",
+           "name the file that it was made from");
+  PlannedModel model{path, {}, false};
+  for (const SafeTensor& tensor : reader.header().tensors) {
+    ZP_CHECK(!workload::is_gradient_name(tensor.name), ErrorCode::config,
+             path + " is a recording: it holds " + shown_name(tensor.name),
+             "the gradients of every micro-batch would be planned for as if they were parameters",
+             "name a file with a model's parameters, or the workload that was recorded");
+    model.tensors.push_back({{tensor.name, tensor.shape}, -1});
+  }
+  ZP_CHECK(!model.tensors.empty(), ErrorCode::config, path + " holds no tensor",
+           "there is nothing to plan for", "name a file with a model's parameters");
+  return model;
+}
 
 std::int64_t PlannedModel::numel() const {
   std::int64_t sum = 0;
@@ -97,11 +116,9 @@ PlannedModel load_model(const std::string& what) {
   const std::vector<std::string>& workloads = workload_names();
   if (std::find(workloads.begin(), workloads.end(), what) != workloads.end())
     return workload_model(what);
-  const bool saved = ends_with(what, ".safetensors");
-  ZP_CHECK(saved || ends_with(what, ".toml"), ErrorCode::config, "'" + what + "' is no model",
-           "a plan needs names and shapes of tensors",
-           "name a description *.toml, a file *.safetensors, " + workload_list());
-  PlannedModel model = saved ? safetensors_model(what) : parse_model_toml(read_text(what), what);
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(what, ignored);
+  PlannedModel model = model_of_file(folder ? model_file_in(what) : what);
   ZP_CHECK(std::any_of(model.tensors.begin(), model.tensors.end(), has_elements), ErrorCode::config,
            "no tensor of " + what + " has an element",
            "every figure of a plan is a share of the elements",

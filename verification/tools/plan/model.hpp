@@ -23,10 +23,14 @@ struct PlannedModel {
   std::int64_t numel() const;
 };
 
-/// `what` is one of workload_names(), a file *.toml or a file *.safetensors, of which only the
-/// header is read.
+/// `what` is one of workload_names(), a file *.toml, a file *.safetensors, of which only the header
+/// is read, an index *.index.json, a config.json, or a folder with one of the last three.
 /// Errors: ErrorCode::config, naming file, line and key; ErrorCode::io if a file cannot be read.
 PlannedModel load_model(const std::string& what);
+
+/// The tensors of a safetensors file, from its header. Errors: config, it is a recording, quantized
+/// or empty; io.
+PlannedModel stored_model(const std::string& path);
 
 /// A description in TOML: a list of [[tensor]] with name, shape, and optional `tp` (split
 /// dimension) and `repeat`. A name with `repeat` holds {i}; neighbours with the same `repeat` are

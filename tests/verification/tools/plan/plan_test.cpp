@@ -250,6 +250,99 @@ TEST_CASE("the header of a safetensors file is enough") {
         std::string::npos);
 }
 
+TEST_CASE("plan: a model in parts is complete, or refused") {
+  const TemporaryFolder folder;
+  const auto write_part = [&](const std::string& name, const std::vector<std::string>& tensors) {
+    const std::vector<float> zeros(12 * 8);
+    std::vector<SafeTensorSpec> specs;
+    for (const std::string& tensor : tensors) specs.push_back({tensor, SafeDType::f32, {12, 8}});
+    SafetensorsWriter writer(folder.file(name), specs);
+    for (const std::string& tensor : tensors)
+      writer.write(tensor, std::as_bytes(Span<const float>(zeros)));
+    writer.finish();
+  };
+  const std::string first = "model-00001-of-00002.safetensors",
+                    second = "model-00002-of-00002.safetensors";
+  const auto index = [&](const std::string& map) {
+    folder.write("model.safetensors.index.json", "{\"weight_map\": {" + map + "}}");
+  };
+  const std::string map =
+      R"("a": ")" + first + R"(", "b": ")" + first + R"(", "c": ")" + second + R"(")";
+  const std::string index_file = folder.file("model.safetensors.index.json");
+  write_part(first, {"a", "b"});
+  write_part(second, {"c"});
+  index(map);
+  expect_refusal("plan " + quoted(folder.file(first)), "is one part of a model");
+  for (const std::string& what : {index_file, folder.file(".")}) {
+    const PlannedModel model = load_model(what);
+    CHECK(model.tensors.size() == 3);
+    CHECK(model.numel() == 3 * 96);
+  }
+  CHECK(run_cli("plan " + quoted(folder.file(".")) + " --grid 2x1x1").exit_code == 0);
+  index(R"("a": ")" + first + R"(", "b": ")" + first + R"(")");
+  CHECK(load_model(index_file).numel() == 2 * 96);  // the second part is no part of it
+  index(R"("a": ")" + first + R"(", "c": ")" + second + R"(")");
+  expect_refusal("plan " + quoted(index_file), "has 'b', which");
+  index(map + R"(, "d": ")" + second + R"(")");
+  expect_refusal("plan " + quoted(index_file), "has 1 of the 2 tensors");
+  index(map + R"(, "e": "model-00003-of-00003.safetensors")");
+  expect_refusal("plan " + quoted(index_file), "model-00003-of-00003.safetensors");
+  index(R"("a": "../up.safetensors")");
+  expect_refusal("plan " + quoted(index_file), "names the file '../up.safetensors'");
+  index("");
+  expect_refusal("plan " + quoted(index_file), "lists no tensor");
+  folder.write("model.safetensors.index.json", "{\"weight_map\": {\"a\": 1}}");
+  expect_refusal("plan " + quoted(index_file), "does not describe a model");
+  folder.write("model.safetensors.index.json", "{");
+  expect_refusal("plan " + quoted(index_file), "does not describe a model");
+  const TemporaryFolder empty;
+  expect_refusal("plan " + quoted(empty.file(".")), "has no model.safetensors.index.json");
+}
+
+TEST_CASE("plan: config.json has the parameters of its architecture") {
+  // Numbers of parameters as published with the models.
+  const std::pair<const char*, std::int64_t> models[] = {
+      {R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
+           "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
+           "vocab_size": 128256, "tie_word_embeddings": false})",
+       8030261248},
+      {R"({"architectures": ["MistralForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
+           "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
+           "vocab_size": 32000, "head_dim": null})",
+       7241732096},
+      {R"({"architectures": ["Qwen2ForCausalLM"], "hidden_size": 896, "intermediate_size": 4864,
+           "num_attention_heads": 14, "num_hidden_layers": 24, "num_key_value_heads": 2,
+           "vocab_size": 151936, "tie_word_embeddings": true})",
+       494032768},
+      {R"({"architectures": ["GPT2LMHeadModel"], "n_embd": 768, "n_layer": 12, "n_head": 12,
+           "n_positions": 1024, "vocab_size": 50257, "n_inner": null})",
+       124439808}};
+  const TemporaryFolder folder;
+  for (const auto& one : models) {
+    const std::int64_t numel = one.second;
+    CAPTURE(numel);
+    const std::string file = folder.write("config.json", one.first);
+    const PlannedModel model = load_model(file);
+    CHECK(model.numel() == numel);
+    std::int64_t half = 0;
+    for (const ParamSpec& spec : tp_shapes(model, 2)) half += spec.numel();
+    CHECK(half < numel);
+    CHECK(half > numel / 2);
+    CHECK(load_model(folder.file(".")).numel() == numel);
+  }
+  const auto refused = [&](const char* text, const char* part) {
+    expect_refusal("plan " + quoted(folder.write("config.json", text)), part);
+  };
+  refused(R"({"architectures": ["LamaForCausalLM"]})", "did you mean LlamaForCausalLM?");
+  refused(R"({"architectures": []})", "architecture ''");
+  refused(R"({"hidden_size": 1})", "does not describe a model");
+  refused(R"({"architectures": ["GPT2LMHeadModel"], "n_embd": 768.5})", "n_embd 768.5");
+  refused(R"({"architectures": ["GPT2LMHeadModel"], "n_embd": 0})", "n_embd 0");
+  refused(R"({"architectures": ["GPT2LMHeadModel"], "n_embd": 8, "n_positions": 8,
+              "vocab_size": 8, "n_layer": 1000000})",
+          "n_layer 1000000");
+}
+
 TEST_CASE("frequent errors of new users give one sentence") {
   const TemporaryFolder folder;
   const auto described = [&](const std::string& text) {
