@@ -339,7 +339,13 @@ RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
       config;  // a recipe may set the form of the norm that a layout or a grid needs
   general.layouts = {LayoutKind::contract};
   general.grids.clear();
-  validate(general);
+  try {
+    validate(general);
+  } catch (const Error& error) {
+    if (workload != recorded_workload || options.config_file.empty()) throw;
+    throw Error(error.code(), std::string(error.what()) + "; settings that " + options.config_file +
+                                  " does not have are those of " + options.gradients);
+  }
   if (workload == recorded_workload) check_recorded(config, options.gradients);
   for (const std::string& world : config.worlds) parse_world(world);
   return config;

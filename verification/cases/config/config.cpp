@@ -36,6 +36,7 @@ void apply_toml_file(RunConfig& config, const std::string& path) {
   ZP_CHECK(!file.bad() && content.good(), ErrorCode::config,
            "configuration file " + path + " cannot be read", "a read failed",
            "check the disk and run again");
+  refuse_deepspeed(content.str(), path);
   apply_toml(config, content.str(), path);
 }
 

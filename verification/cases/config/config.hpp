@@ -107,8 +107,12 @@ void set_tiny(RunConfig& config);
 /// fit together.
 void apply_toml(RunConfig& config, std::string_view text, const std::string& file_name);
 
-/// The same from a file. Errors: also when the file cannot be read.
+/// The same from a file. Errors: also when the file cannot be read, or is JSON.
 void apply_toml_file(RunConfig& config, const std::string& path);
+
+/// Errors (ErrorCode::config): the text is JSON; of a configuration of DeepSpeed the message has its
+/// settings in this project's terms.
+void refuse_deepspeed(std::string_view text, const std::string& file_name);
 
 /// Checks values against each other and against the contract's ranges, as far as no model is
 /// needed; make_param_groups() checks which tensors a group matches. Errors: ErrorCode::config.

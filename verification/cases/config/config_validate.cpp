@@ -60,7 +60,8 @@ void validate_optimizer(const OptimizerHyper& o) {
       "use a positive fp32 number, or leave it out");
   ZP_CHECK(!o.max_norm || (std::isfinite(*o.max_norm) && *o.max_norm >= 0), ErrorCode::config,
            "optimizer.max_norm is " + shown(o.max_norm.value_or(0)),
-           "a negative limit would change the sign of every gradient",
+           o.max_norm.value_or(0) < 0 ? "a negative limit would change the sign of every gradient"
+                                      : "the limit of a norm is a number",
            "use a positive number, or 0 for no clipping");
 }
 

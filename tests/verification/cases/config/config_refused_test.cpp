@@ -272,3 +272,31 @@ TEST_CASE("config: validate also checks values that TOML cannot express") {
   CHECK(refused([](RunConfig& c) { c.scaler.log2_backoff = 0; }));
   CHECK_FALSE(refused([](RunConfig& c) { c.optimizer.max_norm = std::nullopt; }));
 }
+
+TEST_CASE("config: JSON of DeepSpeed is refused with its settings in the terms of this project") {
+  const auto said = [](const std::string& text) {
+    return complaint([&] { refuse_deepspeed(text, "ds.json"); });
+  };
+  const std::string both = said(R"(
+    {"optimizer": {"type": "Adam", "params": {"lr": 3e-4, "betas": [0.9, 0.95]}},
+     "fp16": {"enabled": true, "initial_scale_power": 16, "hysteresis": 2},
+     "zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8}})");
+  CAPTURE(both);
+  CHECK(has(both, "ds.json is a configuration of DeepSpeed ("));
+  CHECK(has(
+      both,
+      "write optimizer.lr = 0.0003, loss_scaler.initial_loss_scale = 2^16, "
+      "loss_scaler.hysteresis = 2 in TOML, and give --stage 2 --bucket 500000000 --dtype fp16"));
+  CHECK(has(said(R"({"gradient_clipping": 1.0})"), "write optimizer.max_norm = 1.0 in TOML"));
+  CHECK(has(said(R"({"bf16": {"enabled": true}})"), "; write give --dtype bf16") == false);
+  CHECK(has(said(R"({"bf16": {"enabled": true}})"), "; give --dtype bf16"));
+  CHECK(has(said(R"({"bf16": {"enabled": 1}, "fp16": []})"), "; write a TOML file"));
+  CHECK(has(said(R"({"lr": 1})"), "ds.json is JSON ("));
+  for (const char* text : {"", "a = 1", "{", " {\"a\": }", "[a]"}) CHECK(said(text).empty());
+}
+
+TEST_CASE("config: the limit of the norm has a reason for every wrong value") {
+  CHECK(has(judged("[optimizer]\nmax_norm = -1"), "a negative limit"));
+  CHECK(has(judged("[optimizer]\nmax_norm = inf"), "the limit of a norm is a number"));
+  CHECK(has(judged("[optimizer]\nmax_norm = nan"), "the limit of a norm is a number"));
+}
