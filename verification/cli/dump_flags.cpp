@@ -36,6 +36,8 @@ void add_dump_flags(const Command& command, DumpFlags& flags) {
       "safetensors file for master, state, parameters and scalars of the undistributed "
       "optimizer, with which all cases are compared; needs one workload, recipe and dtype");
   command.list("--dump-steps", flags.steps, "steps to dump, as in 1,10,60 (default: the last one)");
+  command.flag("--dump-gradients", flags.gradients,
+               "dump the gradient sum and the clipped gradient of every parameter too");
 }
 
 std::vector<std::int64_t> dumped_steps(const std::vector<std::string>& texts, std::int64_t steps) {
@@ -63,9 +65,10 @@ CaseSpec only_trajectory(const Selection& selection, const std::string& flag) {
 }
 
 void check_dump(const DumpFlags& flags, const VerifyOptions& options, const Selection& selection) {
-  ZP_CHECK(!flags.file.empty() || flags.steps.empty(), ErrorCode::config,
-           "--dump-steps was given without --dump", "it selects the steps in that file",
-           "add --dump FILE, or leave it out");
+  ZP_CHECK(!flags.file.empty() || (flags.steps.empty() && !flags.gradients), ErrorCode::config,
+           (flags.gradients ? "--dump-gradients" : "--dump-steps") +
+               std::string(" was given without --dump"),
+           "it selects the content of that file", "add --dump FILE, or leave it out");
   if (flags.file.empty()) return;
   const RunConfig config = config_of(options, only_trajectory(selection, "--dump"));
   dumped_steps(flags.steps, config.steps);
@@ -77,7 +80,8 @@ std::string make_dump(const DumpFlags& flags, const VerifyOptions& options,
                       const Selection& selection) {
   const CaseSpec spec = only_trajectory(selection, "--dump");
   const Experiment experiment = experiment_of(options, spec);
-  const DumpPlan plan(experiment);
+  const DumpPlan plan(experiment,
+                      flags.gradients ? DumpPlan::Content::gradients : DumpPlan::Content::values);
   const std::vector<std::int64_t> steps = dumped_steps(flags.steps, experiment.config().steps);
   const std::vector<DumpTensor> tensors = plan.tensors(steps);
   write_dump(experiment, plan, tensors, flags.file, spec.id());

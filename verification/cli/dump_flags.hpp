@@ -1,5 +1,5 @@
 #pragma once
-// --dump and --dump-steps: which numbers of which run go into a file.
+// --dump, --dump-steps and --dump-gradients: which numbers of which run go into a file.
 
 #include <string>
 #include <vector>
@@ -14,9 +14,10 @@ namespace zeroproof::verification {
 struct DumpFlags {
   std::string file;
   std::vector<std::string> steps;
+  bool gradients = false;
 };
 
-/// Registers both on verify.
+/// Registers them on verify.
 void add_dump_flags(const Command& command, DumpFlags& flags);
 
 /// The requested steps, increasing and each once; the last step if none was requested. steps: of

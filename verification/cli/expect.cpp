@@ -1,5 +1,6 @@
 #include "verification/cli/expect.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "common/base/error.hpp"
@@ -31,6 +32,9 @@ void refuse_candidate_flags(const VerifyRequest& request) {
   refuse_if(request.strict, "--strict");
   refuse_if(!request.dump.file.empty(), "--dump");
   refuse_if(!request.dump.steps.empty(), "--dump-steps");
+  refuse_if(request.dump.gradients, "--dump-gradients");
+  const std::vector<std::string>& sums = request.cases.grad_sums;
+  refuse_if(std::find(sums.begin(), sums.end(), "native") != sums.end(), "--sum native");
 }
 
 std::string numbers(const std::vector<std::int64_t>& steps) {
@@ -124,7 +128,7 @@ int run_expect(const VerifyRequest& request) {
   const Selection selection = select_cases(options);
   if (!selection.unmatched.empty()) return nothing_matches(options, selection);
   const Experiment experiment = experiment_of(options, only_trajectory(selection, "--expect"));
-  const DumpPlan plan(experiment);
+  const DumpPlan plan(experiment, DumpPlan::Content::gradients);
   const PhaseNames names =
       request.phase_names.empty() ? PhaseNames() : PhaseNames::read(request.phase_names, plan);
   const Expectation found = compare_expected(experiment, plan, request.expect, names);

@@ -67,7 +67,7 @@ std::vector<Whole> collected(const DumpPlan& plan, TrainingRank& rank) {
 void write_job_dump(const JobSettings& settings, TrainingRank& rank, std::int64_t step,
                     Communicator& world) {
   const Experiment& experiment = settings.experiment;
-  const DumpPlan plan(experiment, DumpPlan::State::codes);
+  const DumpPlan plan(experiment, DumpPlan::Content::codes);
   const std::vector<Whole> buffers = collected(plan, rank);
   together(world, [&] {
     if (world.rank() != 0) return;

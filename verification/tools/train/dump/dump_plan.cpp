@@ -1,6 +1,7 @@
 #include "verification/tools/train/dump/dump_plan.hpp"
 
 #include <cstring>
+#include <limits>
 
 #include "common/base/canonical_copy.hpp"
 #include "common/step/scaled_params.hpp"
@@ -53,7 +54,7 @@ std::int64_t num_state_blocks(const TensorSlot& slot) {
 
 }  // namespace
 
-DumpPlan::DumpPlan(const Experiment& experiment, State state) : layout_(experiment.layout()) {
+DumpPlan::DumpPlan(const Experiment& experiment, Content content) : layout_(experiment.layout()) {
   const OptimizerSetup setup = experiment.setup();
   const auto tensors = static_cast<std::int64_t>(layout_.tensors().size());
   const bool per_tensor = setup.missing_grad == MissingGrad::skip;
@@ -71,15 +72,18 @@ DumpPlan::DumpPlan(const Experiment& experiment, State state) : layout_(experime
   for (const char* counter : {"growth_tracker", "hysteresis_left"}) {
     buffers_.push_back({counter, BufferId::loss_scaler, SafeDType::i32, false, {}, -1, true});
   }
+  const bool gradients = content == Content::gradients;
+  if (gradients) buffers_.push_back({"grad_sum", BufferId::grad_sum, SafeDType::f32, true, {}});
   buffers_.push_back({"found_inf", BufferId::found_inf, SafeDType::u32, false, {}});
   buffers_.push_back({"skipped", BufferId::found_inf, SafeDType::boolean, false, {}});
   std::vector<std::int64_t> of_groups;
   if (setup.clip_groups.count() > 1) of_groups = {setup.clip_groups.count()};
   buffers_.push_back({"grad_norm", BufferId::grad_norm, SafeDType::f64, false, of_groups});
   buffers_.push_back({"clip_coef", BufferId::clip_coef, SafeDType::f32, false, of_groups});
+  if (gradients) buffers_.push_back({"grad", BufferId::grad, SafeDType::f32, true, {}});
   for (const StateSlot slot : kept_slots(setup.hyper)) {
     buffers_.push_back({std::string(name(slot)), buffer_of(slot), SafeDType::f32, true, {}});
-    if (state == State::codes && has_scales(setup.state_formats.of(slot)))
+    if (content == Content::codes && has_scales(setup.state_formats.of(slot)))
       buffers_.push_back(
           {std::string(name(scales_of(slot))), scales_of(slot), SafeDType::f32, true, {}});
   }
@@ -153,6 +157,10 @@ std::vector<std::byte> DumpPlan::bytes_of(const DumpTensor& tensor,
                                           const reference::DenseOptimizer& optimizer) const {
   const DumpBuffer& buffer = buffers_[tensor.buffer];
   const reference::DenseStep& last = optimizer.last_step();
+  if (buffer.id == BufferId::grad && last.skipped) {
+    constexpr float none = std::numeric_limits<float>::quiet_NaN();
+    return bytes_of_floats(std::vector<float>(layout_.tensors()[tensor.parameter].numel, none));
+  }
   if (buffer.per_parameter) {
     TensorView view = optimizer.buffer(buffer.id);
     std::vector<float>

@@ -4,6 +4,8 @@
 //   <buffer>.<step>.<parameter>   master (F32), the rule's state (F32: exp_avg, exp_avg_sq, max_exp_avg_sq,
 //                                 momentum_buffer), param and, with columnwise, param_columns (the parameter dtype), in
 //                                 the parameter's shape, columns by rows where that is transposed: no padding
+//   grad_sum, grad                with --dump-gradients, and in a file of --expect: G, times the loss scale and the divisor
+//                                 (F32), and the clipped gradient (NaN if the step was skipped), in the parameter's shape
 //   <scales>.<step>.<parameter>   with parameters of 8 bits (R24), in blocks down by blocks across: amax (U32, bits),
 //                                 param_scale, param_scale_inv (F32), under delayed amax_history (U32, slots last);
 //                                 with columns that have their own column_amax, column_scale, column_scale_inv
@@ -60,9 +62,9 @@ struct DumpTensor {
 class DumpPlan {
  public:
   /// State that is not kept in fp32 is dumped as the values that the next step reads, or as stored:
-  /// codes, and scales if the format has them.
-  enum class State : std::uint8_t { values, codes };
-  explicit DumpPlan(const Experiment& experiment, State state = State::values);
+  /// codes, and scales if the format has them. gradients: values, and grad_sum and grad.
+  enum class Content : std::uint8_t { values, codes, gradients };
+  explicit DumpPlan(const Experiment& experiment, Content content = Content::values);
   DumpPlan(const DumpPlan&) = delete;  // buffers refer to its blocks
   DumpPlan& operator=(const DumpPlan&) = delete;
 

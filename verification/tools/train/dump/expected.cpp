@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <set>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "verification/cases/config/nearest.hpp"
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/cli/program/temporary_file.hpp"
+#include "verification/compare/hint.hpp"
 #include "verification/compare/judge/training.hpp"
 #include "verification/model/recorded.hpp"
 #include "verification/report/format.hpp"
@@ -92,6 +94,7 @@ class Theirs {
     const DumpBuffer& buffer = plan_.buffers()[tensor.buffer];
     // Scales and columns of the first state are computed from its masters.
     if (buffer.blocks != nullptr || buffer.id == BufferId::param_columns) return false;
+    if (buffer.id == BufferId::grad_sum || buffer.id == BufferId::grad) return false;
     return buffer.per_parameter || buffer.id == BufferId::applied_steps ||
            buffer.id == BufferId::tensor_steps || buffer.id == BufferId::loss_scaler;
   }
@@ -210,6 +213,59 @@ std::vector<std::string> take_start(const Theirs& theirs, const DumpPlan& plan,
   return taken;
 }
 
+/// A tensor of a file, in memory.
+class Loaded {
+ public:
+  Loaded(const SafetensorsReader& reader, const SafeTensor& tensor)
+      : bytes_(tensor.num_bytes()), numel_(tensor.numel()), dtype_(*buffer_dtype(tensor.dtype)) {
+    if (!bytes_.empty()) reader.read(tensor, 0, bytes_);
+  }
+  TensorView view() { return {bytes_.data(), dtype_, numel_}; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::int64_t numel_;
+  DType dtype_;
+};
+
+/// A likely cause of the first difference, from the expected numbers of the same parameter and of
+/// the step before, as far as the file has them; "" if none is found.
+std::string hint_of(const Experiment& experiment, const DumpPlan& plan, const Expectation& found,
+                    const SafetensorsReader& ours, const Theirs& theirs) {
+  for (std::size_t i = 0; i < found.tensors.size(); ++i) {
+    const TensorDifference& difference = found.comparison.tensors[i];
+    if (difference.equal()) continue;
+    const bool compared = difference.match == TensorMatch::compared;
+    if (!compared || !buffer_dtype(difference.first.dtype)) return "";
+    const DumpTensor& tensor = found.tensors[i];
+    Loaded want(ours, *ours.find(tensor.spec.name));
+    Loaded got(theirs.reader(), *theirs.find(tensor));
+    HintEvidence evidence;
+    evidence.want = want.view();
+    evidence.got = got.view();
+    const DumpBuffer& buffer = plan.buffers()[tensor.buffer];
+    if (buffer.id == BufferId::applied_steps || buffer.id == BufferId::tensor_steps)
+      evidence.meaning = Meaning::count;
+    evidence.factors = {
+        {"the number of micro-batches", static_cast<double>(experiment.config().micro_batches)},
+        {"the rate", experiment.config().optimizer.lr}};
+    std::deque<Loaded> others;
+    for (const DumpTensor& other : found.tensors) {
+      const bool earlier = other.step == tensor.step - 1;
+      if (other.parameter != tensor.parameter || (other.step != tensor.step && !earlier)) continue;
+      const bool same = other.buffer == tensor.buffer;
+      const SafeTensor& stored = *ours.find(other.spec.name);
+      if ((same && !earlier) || !buffer_dtype(stored.dtype)) continue;
+      TensorView view = others.emplace_back(ours, stored).view();
+      if (same) evidence.before = view;
+      evidence.others.push_back(
+          {(earlier ? "the previous " : "") + plan.buffers()[other.buffer].name, view});
+    }
+    return hint(evidence);
+  }
+  return "";
+}
+
 }  // namespace
 
 Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan,
@@ -239,6 +295,8 @@ Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan,
   result.comparison = compare_sets(ours, theirs.reader(), pairs);
   result.rows = buffer_rows(plan, result.tensors, result.comparison);
   result.first = first_difference(plan, result.tensors, result.comparison);
+  const std::string cause = hint_of(experiment, plan, result, ours, theirs);
+  if (!cause.empty()) result.first += "hint      " + cause + "\n";
   return result;
 }
 

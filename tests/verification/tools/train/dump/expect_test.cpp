@@ -132,6 +132,48 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "expect: gradient sums and clipped gradients are compared, with the factor of a difference") {
+  const Setup setup;
+  const std::string file = setup.folder.file("gradients");
+  const std::string verify = "verify " + setup.flags() + " --impl host --world self --stage 0";
+  REQUIRE(run_cli(verify + " --dump " + quoted(file) + " --dump-steps 1,2 --dump-gradients")
+              .exit_code == 0);
+  const std::vector<NamedTensor> all = read_tensors(file);
+  CHECK(all.size() > setup.dump.size() / 4 * 2);
+  CHECK(setup.expect(all).exit_code == 0);
+  const auto scaled = [&](const std::string& buffer, float factor) {
+    std::vector<NamedTensor> theirs;
+    for (NamedTensor each : all) {
+      if (!each.spec.name.starts_with(buffer + ".")) continue;
+      auto* values = reinterpret_cast<float*>(each.bytes.data());
+      for (std::size_t i = 0; i < each.bytes.size() / sizeof(float); ++i) values[i] *= factor;
+      theirs.push_back(std::move(each));
+    }
+    REQUIRE(theirs.size() == 6);
+    return theirs;
+  };
+  for (const std::string buffer : {"grad_sum", "grad"}) {
+    CAPTURE(buffer);
+    CHECK(setup.expect(scaled(buffer, 1)).exit_code == 0);
+    const CliResult twice = setup.expect(scaled(buffer, 2));
+    CHECK(twice.exit_code == 1);
+    CHECK(twice.out.find("first at  step 1  buffer " + buffer + "  embed.weight[0, 0]\n") !=
+          std::string::npos);
+    CHECK(twice.out.find("\nhint      they hold the expected values multiplied by 2, the number of "
+                         "micro-batches") != std::string::npos);
+    CHECK(setup.expect(scaled(buffer, 0x1p-16F)).out.find("hint      they hold 2^-16 times") !=
+          std::string::npos);
+    std::vector<NamedTensor> start = all;
+    start.push_back(all.front());
+    start.back().spec.name = buffer + ".0.out.bias";
+    expect_refusal(setup.expect(start), "is not part of this run");
+  }
+  expect_refusal(setup.expect(all, "--sum native"), "--sum native was given with --expect");
+  expect_refusal(setup.expect(all, "--dump-gradients"), "--dump-gradients was given with --expect");
+  expect_refusal(verify + " --dump-gradients", "--dump-gradients was given without --dump");
+}
+
 TEST_CASE("missing tensors of a buffer, and those of another form, are different") {
   const Setup setup;
   const CliResult lacking = setup.expect(
