@@ -46,9 +46,9 @@ struct VerifyOptions {
       expectation;  ///< required results of the plug-in; null: the contract
   bool any_order =
       false;  ///< its updates may use any order covered by the bound of papers/bounds.md
-  std::uint64_t second_seed = 0;  ///< of the second inputs of a plug-in's operations
-  bool accepts_declined = false;  ///< the plug-in may decline whole variants or sizes
-  int jobs = 0;                   ///< cores that cases may use; 0: those this process has
+  std::optional<std::uint64_t> second_seed;  ///< of the second inputs of a plug-in's operations
+  bool accepts_declined = false;             ///< the plug-in may decline whole variants or sizes
+  int jobs = 0;  ///< cores that cases may use; 0: those this process has
   std::vector<std::string>
       replay_flags;  ///< settings a replay line must repeat: flag, value, flag, value, ...
   /// may be empty; called with training cases as they end, one call at a time, from any thread

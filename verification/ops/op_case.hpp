@@ -1,6 +1,9 @@
 #pragma once
 // Ids of operation cases: "op/adamw_update/host/x86-64-v3/fill:ties".
 
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +33,8 @@ std::vector<CallShape> sweep(const Op& op, Fill fill, std::uint64_t seed);
 
 struct OpRunOptions {
   std::uint64_t seed = 1;
-  /// Of the second inputs of a candidate that may remember the first; must be another one.
-  std::uint64_t second_seed = 0x9E3779B97F4A7C15U;
+  /// Of the second inputs of a candidate that may remember the first; nothing: made from `seed`.
+  std::optional<std::uint64_t> second_seed;
   bool accepts_declined = false;               ///< declined calls do not count against trust
   std::string fault;                           ///< identifier of a planted fault for the candidates
   const OpExpectation* expectation = nullptr;  ///< replaces the reference

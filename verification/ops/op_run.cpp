@@ -352,10 +352,12 @@ bool run_shape(std::vector<OpJudge>& judges, const Op& op, const OpExpectation* 
 }
 
 void run_group(std::vector<OpJudge>& judges, const Op& op, Fill fill, const OpRunOptions& options) {
+  const std::uint64_t second_seed =
+      options.second_seed.value_or(options.seed ^ 0x9E3779B97F4A7C15U);
   for (const bool first : {true, false}) {
     const auto takes = [&](const OpJudge& judge) { return judge.takes(first); };
     if (std::none_of(judges.begin(), judges.end(), takes)) continue;
-    for (const CallShape& shape : sweep(op, fill, first ? options.seed : options.second_seed)) {
+    for (const CallShape& shape : sweep(op, fill, first ? options.seed : second_seed)) {
       if (!run_shape(judges, op, options.expectation, shape, first)) return;
     }
   }

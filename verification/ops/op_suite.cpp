@@ -39,7 +39,10 @@ class OpSuite final : public Suite {
   }
 
   void check(const VerifyOptions& options, const std::vector<std::string>&) const override {
-    config_of(options, workload_names().front());
+    const std::uint64_t seed = config_of(options, workload_names().front()).seed;
+    ZP_CHECK(options.second_seed != seed, ErrorCode::config,
+             "--second-seed is " + std::to_string(seed) + ", which is also the first seed",
+             "the same inputs twice show nothing new", "use another number");
   }
 
   void run(const VerifyOptions& options, const std::vector<std::string>& ids, RunReport& report,
@@ -51,15 +54,14 @@ class OpSuite final : public Suite {
     run.second_seed = options.second_seed;
     run.accepts_declined = options.accepts_declined;
     run.expectation = options.expectation.get();
-    const std::string seed = " --second-seed " + std::to_string(run.second_seed);
-    run.replay_line = [&](const std::string& id) {
-      return replay_line(options, id) + (options.plugin ? seed : "");
-    };
+    const std::string seed =
+        options.second_seed ? " --second-seed " + std::to_string(*options.second_seed) : "";
+    run.replay_line = [&](const std::string& id) { return replay_line(options, id) + seed; };
     run.progress = progress;
     run.finished = options.on_results;
     std::vector<OpCaseSpec> cases;
     for (const std::string& id : ids) cases.push_back(op_cases(id, others(options)).front());
-    if (options.plugin)
+    if (options.second_seed)
       report.notes.push_back("the plug-in also got inputs of a second seed," + seed);
     for (Result& result : run_op_cases(cases, run)) report.results.push_back(std::move(result));
   }

@@ -105,6 +105,10 @@ struct Saver {
     json["id"] = result.id;
     json["failure"] = failure_line(result);
     json["replay"] = result.replay;
+    if (options.second_seed && result.suite == "op") {  // drawn for this run, or given
+      json["flags"].push_back("--second-seed");
+      json["flags"].push_back(std::to_string(*options.second_seed));
+    }
     if (!options.config_file.empty()) {
       json["config_file"] = "config.toml";
       write_report_file((draft / "config.toml").string(), read_all(options.config_file));

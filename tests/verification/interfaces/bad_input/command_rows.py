@@ -121,6 +121,8 @@ def plugin_rows():
                 "dialect:torch-cpu-fusd"),
         _plugin("`--declined maybe`", "--declined is 'maybe'", mine, "--declined", "maybe"),
         _plugin("`--second-seed one`", "--second-seed is 'one'", mine, "--second-seed", "one"),
+        Row("plug-in", "`--second-seed 1`, which is the first seed too", "--second-seed is 1, which is also",
+            lambda i: ["verify", "adamw_update", "--plugin", i.plugin("mine"), "--second-seed", "1"]),
         Row("plug-in", "`--second-seed 5` without a library", "without --plugin",
             lambda i: ["verify", "clip", "--second-seed", "5"]),
         Row("plug-in", "`--accept any-order` without a library", "without --plugin",

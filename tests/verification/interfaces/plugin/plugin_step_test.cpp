@@ -102,6 +102,7 @@ TEST_CASE(
   auto json = nlohmann::json::parse(read_file(saved + "/bundle.json"));
   const auto flag = std::ranges::find(json.at("flags"), "--plugin");
   REQUIRE(flag != json.at("flags").end());
+  CHECK(std::ranges::find(json.at("flags"), "--second-seed") != json.at("flags").end());
   std::filesystem::copy_file(plugins + "constructor.so", saved + "/constructor.so");
   for (const std::string& planted : {saved + "/constructor.so", std::string("./constructor.so")}) {
     *std::next(flag) = planted;

@@ -8,7 +8,7 @@ import unittest
 import zproof
 from zproof import reference
 
-FOLDER = pathlib.Path(__file__).resolve().parents[3] / "verification/interfaces/python"
+FOLDER = pathlib.Path(__file__).resolve().parents[4] / "verification/interfaces/python"
 
 
 def generator():

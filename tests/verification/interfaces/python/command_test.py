@@ -66,14 +66,15 @@ class Commands(unittest.TestCase):
         self.verify(0, "kernels:adamw", says=["adamw_update", "equal", "1 pass, 0 fail"])
         self.verify(0, "kernels.py:adamw", "--accept", "any-order")
         self.run_command(0, "verify", "kernels:my_adamw_step", "--fill", "ties", says=["adamw_update", "1 pass"])
-        self.run_command(1, "verify", "kernels:sgd_ema_of_mine", "--fill", "ties", says=["--op sgd_ema --seed 1"])
+        self.run_command(1, "verify", "kernels:sgd_ema_of_mine", "--fill", "ties", says=["--op sgd_ema --seed 1 --second-seed "])
         self.verify(1, "kernels:tail", says=[
-            "master[1020] differs", "replay    python -m zproof verify kernels:tail --op adamw --seed 1 --fill training"])
+            "master[1020] differs", "replay    python -m zproof verify kernels:tail --op adamw --seed 1 --second-seed "])
         self.verify(9, "kernels:raises", says=["it raised ValueError: no"])
         self.verify(9, "kernels:exits", says=["it raised SystemExit"])
 
     def test_a_replay_line_is_the_case(self):
         text = self.verify(1, "kernels:tail", "--seed", "7", "--dtype", "bf16")
+        self.assertRegex(text, "--seed 7 --second-seed [0-9]{10}")
         line = next(line for line in text.splitlines() if "replay" in line).split()[2:]
         again = self.run_command(1, *line[2:])
         self.assertEqual([one for one in text.splitlines() if "first at" in one],
@@ -124,6 +125,7 @@ class Commands(unittest.TestCase):
             (("verify", "kernels:adamw", "--op"), "--op"),
             (("verify", "kernels:adamw", "--op", "adamw", "--fil", "ties"), "did you mean --fill?"),
             (("verify", "kernels:adamw", "--op", "adamw", "--seed", "x"), "--seed"),
+            (("verify", "kernels:adamw", "--op", "adamw", "--second-seed", "1"), "second_seed is 1"),
             (("verify", "kernels:adamw", "--op", "adamw", "--timeout", "0"), "--timeout is 0"),
             (("verify", "kernels:adamw", "--op", "adamw", "--report", "jsn:x"), "did you mean json?"),
             (("verify", "kernels:adamw", "--op", "adamw", "--report", "json:/no/where"), "cannot be written"),

@@ -78,7 +78,7 @@ def test_golden_files_that_cannot_be_trusted(pytester, run):
     for words in ([], ["--zp-regen", "mine"]):
         result = run(*words)
         result.assert_outcomes(failed=1)
-        result.stdout.fnmatch_lines(["*of schema 'zeroproof-golden/1'* (*); files of zeroproof golden are*"])
+        result.stdout.fnmatch_lines(["*of schema 'zeroproof-golden/1'* (*); files of zeroproof golden belong*"])
     record.write_text("schema = ")
     run().stdout.fnmatch_lines(["*is no TOML (*); restore it*"])
     record.unlink()
@@ -101,7 +101,7 @@ def test_golden_names(pytester, run):
     pytester.makepyfile("def test_it(zproof): zproof.golden('../up', {'m': 1.0})")
     result = run("--zp-regen", "first")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*golden was given the name '../up' (*); use letters*"])
+    result.stdout.fnmatch_lines(["*golden got the name '../up' (*); use letters*"])
 
 
 if __name__ == "__main__":

@@ -177,8 +177,10 @@ class Verdicts(unittest.TestCase):
 
     def test_the_json_says_what_was_left_out(self):
         left_out = ["9 of 12 variants were not judged: adamw takes no amsgrad, maximize"]
-        self.assertEqual(json.loads(judged(adamw).json)["notes"], left_out)
-        self.assertEqual(json.loads(judged(lambda grad: None, "clip_value").json)["notes"], [])
+        second = ["adamw also got inputs of a second seed, 2"]
+        self.assertEqual(json.loads(judged(adamw, second_seed=2).json)["notes"], left_out + second)
+        clip = judged(lambda grad: None, "clip_value", name="clip", second_seed=2)
+        self.assertEqual(json.loads(clip.json)["notes"], ["clip also got inputs of a second seed, 2"])
 
     def test_the_bits_of_the_contract_are_a_legal_order_for_every_dialect(self):
         for op, dialect in (("adamw", "torch-cpu-fused"), ("adamw", "torch-cpu-single"),
@@ -205,14 +207,23 @@ class Verdicts(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             zproof.judge(interrupted, "adamw")
 
-    def test_the_seed_is_that_of_the_inputs(self):
-        first = []
-        for seed in (1, 1, 2):
+    def test_the_seeds_are_those_of_the_inputs(self):
+        def inputs(**seeds):
             seen = []
-            judged(lambda grad, seen=seen: seen.append(grad.tobytes()), seed=seed)
-            first.append(seen[-1])
-        self.assertEqual(first[0], first[1])
-        self.assertNotEqual(first[0], first[2])
+
+            def step(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+                seen.append(grad.tobytes())
+                adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+
+            self.assertTrue(judged(step, **seeds))
+            return seen[:len(seen) // 2], seen[len(seen) // 2:]
+
+        first, second = inputs(second_seed=7)
+        self.assertEqual(inputs(second_seed=7), (first, second))
+        self.assertEqual(inputs(second_seed=8)[0], first)
+        self.assertNotEqual(inputs(second_seed=8)[1], second)
+        self.assertNotEqual(inputs()[1], inputs()[1])  # drawn
+        self.assertEqual(inputs(seed=7)[0], second)
 
     def test_bad_words(self):
         for kind, part, call in [

@@ -47,17 +47,17 @@ def test_no_op(zproof):
 def test_words_of_the_call_win(zproof):
     assert "fill:training" in zproof.judge(adamw, fills="training").results[0]["id"]
 """)
-    result = run("--zp-save-failing", "kept", "--zp-seed", "7")
+    result = run("--zp-save-failing", "kept", "--zp-seed", "7", "--zp-second-seed", "8")
     result.assert_outcomes(passed=3, failed=2)
     result.stdout.fnmatch_lines([
         "zproof: *, contract *, seed 7",
         "*FAIL op/adamw_update/python/*",
-        "*replay: python -m pytest test_it.py::test_wrong --zp-seed 7",
+        "*replay: python -m pytest test_it.py::test_wrong --zp-seed 7 --zp-second-seed 8",
         "*saved: kept/test_it.py-test_wrong-*",
         "*TypeError: zproof.judge has no operation (*); give op='adamw'*",
         "*replay: python -m pytest test_it.py::test_no_op --zp-seed 7",
     ])
-    in_report = r"^E +replay +python -m pytest test_it.py::test_wrong --zp-seed 7$"
+    in_report = r"^E +replay +python -m pytest test_it.py::test_wrong --zp-seed 7 --zp-second-seed 8$"
     assert re.search(in_report, result.stdout.str(), re.MULTILINE)
     bundles = list(pytester.path.glob("kept/*/*/tensors.safetensors"))
     assert len(bundles) == 1
@@ -117,6 +117,7 @@ def test_it():
 @pytest.mark.parametrize(("words", "says"), [
     (["--zp-seed", "x"], "*--zp-seed is 'x' (*); give 0 to 18446744073709551615*"),
     (["--zp-seed", "-1"], "*--zp-seed*"),
+    (["--zp-second-seed", "x"], "*--zp-second-seed is 'x' (*"),
     (["--zp-seed", str(2**64)], "*--zp-seed is '18446744073709551616' (*"),
     (["--zp-regen", " "], "*--zp-regen has no reason (*); give one*"),
 ])
@@ -196,7 +197,7 @@ def test_a_folder_that_cannot_be_written_hides_nothing(pytester, run):
 
 def test_help(run):
     result = run("--help")
-    result.stdout.fnmatch_lines(["*--zp-seed=N*", "*--zp-save-failing=DIR*", "*--zp-regen=REASON*"])
+    result.stdout.fnmatch_lines(["*--zp-seed=N*", "*--zp-second-seed=N*", "*--zp-save-failing=DIR*", "*--zp-regen=REASON*"])
     run("--markers").stdout.fnmatch_lines(["@pytest.mark.zproof(op, dtype, *"])
 
 

@@ -87,8 +87,8 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 RunReport judge(const std::string& op, const std::string& dtype,
                 const std::vector<std::string>& fills, const std::vector<int>& variants,
                 const std::string& name, const nb::object& invoke, bool read_only,
-                const std::string& accept, std::uint64_t seed, const std::string& replay,
-                const std::vector<std::string>& notes) {
+                const std::string& accept, std::uint64_t seed, std::uint64_t second_seed,
+                const std::string& replay, const std::vector<std::string>& notes) {
   const JudgedOp judged = judged_op(op, dtype_of(dtype));
   const Acceptance accepted = acceptance(accept);
   const auto expected = expectation(judged, {variants.begin(), variants.end()}, accepted.dialect);
@@ -104,6 +104,7 @@ RunReport judge(const std::string& op, const std::string& dtype,
   }
   verification::OpRunOptions options;
   options.seed = seed;
+  options.second_seed = second_seed;
   options.expectation = expected.get();
   options.any_order = accepted.any_order;
   options.replay_line = [&](const std::string& id) {
@@ -175,7 +176,7 @@ void bind_judge(nb::module_& module) {
     return nearest(word, choices);
   });
   module.def("judge", &judge, "op"_a, "dtype"_a, "fills"_a, "variants"_a, "name"_a, "invoke"_a,
-             "read_only"_a, "accept"_a, "seed"_a, "replay"_a, "notes"_a);
+             "read_only"_a, "accept"_a, "seed"_a, "second_seed"_a, "replay"_a, "notes"_a);
 }
 
 }  // namespace zeroproof::python

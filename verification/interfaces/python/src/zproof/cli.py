@@ -17,10 +17,10 @@ from typing import Any, NoReturn
 
 from . import __version__, _zproof, contract_version
 from .isolation import run_worker
-from .judge import Verdict, judge, operations
+from .judge import Verdict, draw_seed, judge, operations
 from .loading import UsageError, load_callable
 
-_JUDGING = ["op", "dtype", "seed", "accept", "framework", "device"]
+_JUDGING = ["op", "dtype", "seed", "second_seed", "accept", "framework", "device"]
 _SUFFIXES: dict[str, Callable[[Verdict, bool], str]] = {
     "json": lambda verdict, strict: verdict.json,
     "junit": Verdict.junit,
@@ -83,7 +83,8 @@ def _judging_flags(command: argparse.ArgumentParser) -> None:
                          "that in the function's name, as in adamw_step)")
     command.add_argument("--dtype", default="fp32", help="bf16 or fp16: updates also output a param of that dtype "
                          "(default: fp32)")
-    command.add_argument("--seed", type=int, default=1, help="of the inputs (default: 1)")
+    command.add_argument("--seed", type=int, default=1, help="of the first inputs (default: 1)")
+    command.add_argument("--second-seed", type=int, help="of the second inputs (default: drawn)")
     command.add_argument("--accept", default="bits", help="bits; any-order, updates in any legal order of operations; "
                          "or dialect:NAME, the bits of another library (default: bits)")
     command.add_argument("--framework", default="numpy", help="arrays the callable gets: numpy, torch (default: numpy)")
@@ -120,12 +121,16 @@ def _targets(words: list[str] | None) -> tuple[bool, list[tuple[str, str]]]:
     return text, files
 
 
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
 def _replay_line(args: argparse.Namespace) -> str:
     defaults = {"dtype": "fp32", "accept": "bits", "framework": "numpy", "device": "cpu"}
     words = ["python", "-m", "zproof", "verify", args.callable]
     for name in _JUDGING:
         if getattr(args, name) != defaults.get(name):
-            words += [f"--{name}", str(getattr(args, name))]
+            words += [_flag(name), str(getattr(args, name))]
     return " ".join(shlex.quote(word) for word in words) + " --fill {fill}"
 
 
@@ -153,8 +158,10 @@ def _judge(args: argparse.Namespace, fills: Any) -> Verdict:
     _targets(args.report)
     name, fn = load_callable(args.callable)
     args.op = args.op or _op_in(name)
-    return judge(fn, args.op, args.dtype, fills=fills, seed=args.seed, accept=args.accept, framework=args.framework,
-                 device=args.device, name=name, replay=_replay_line(args))
+    args.second_seed = draw_seed() if args.second_seed is None else args.second_seed
+    return judge(fn, args.op, args.dtype, fills=fills, seed=args.seed, second_seed=args.second_seed,
+                 accept=args.accept, framework=args.framework, device=args.device, name=name,
+                 replay=_replay_line(args))
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -172,10 +179,10 @@ def _bundle(folder: str) -> dict[str, Any]:
     try:
         bundle = json.loads(path.read_text(encoding="utf-8"))
         flags = dict(zip(bundle["flags"][::2], bundle["flags"][1::2]))
-        if flags.keys() != {f"--{name}" for name in _JUDGING}:  # the callable is the user's: never from a bundle
+        if flags.keys() != set(map(_flag, _JUDGING)):  # the callable is the user's: never from a bundle
             raise ValueError
         fill = bundle["id"].rpartition("fill:")[2]
-        return {"fill": fill, "failure": bundle["failure"], **{name: flags[f"--{name}"] for name in _JUDGING}}
+        return {"fill": fill, "failure": bundle["failure"], **{name: flags[_flag(name)] for name in _JUDGING}}
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}); name a folder made by verify --save-failing") \
             from None
@@ -187,7 +194,7 @@ def _bundle(folder: str) -> dict[str, Any]:
 def _replay(args: argparse.Namespace) -> int:
     saved = _bundle(args.bundle)
     for name in _JUDGING:
-        setattr(args, name, int(saved[name]) if name == "seed" else saved[name])
+        setattr(args, name, int(saved[name]) if name.endswith("seed") else saved[name])
     verdict = _judge(args, saved["fill"])
     _report(verdict, args)
     now = verdict.results[0]["failure"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from . import _zproof
 from .calling import Calling, shown_name
 from .values import count, listed, word
 
-__all__ = ["Verdict", "judge", "operations"]
+__all__ = ["Verdict", "draw_seed", "judge", "operations"]
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,14 @@ def operations() -> list[str]:
     return _zproof.operation_names()
 
 
+def draw_seed() -> int:
+    """A second seed that nobody knows before the run."""
+    return 2**32 + secrets.randbits(32)
+
+
 def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | Iterable[str] = "all",
-          seed: int = 1, accept: str = "bits", framework: str = "numpy", device: str = "cpu",
-          name: str | None = None, replay: str | None = None) -> Verdict:
+          seed: int = 1, second_seed: int | None = None, accept: str = "bits", framework: str = "numpy",
+          device: str = "cpu", name: str | None = None, replay: str | None = None) -> Verdict:
     """Calls ``fn`` with the inputs that zeroproof's own implementations get, and compares every bit of its results.
 
     ``fn`` is called with keywords: operands and settings of the operation, as far as it has parameters of their names
@@ -93,14 +99,15 @@ def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | 
     everything) and ``num_threads``. Options it does not take (amsgrad, maximize, ...) are skipped, with a note.
 
     Every call has its own arrays: inputs must not change, and neither must the arrays of earlier calls.
-    All cases run again with other numbers. Expected results are computed after the call.
+    All cases run again with the inputs of a second seed. Expected results are computed after the call.
 
     Args:
         fn: the callable.
         op: "adamw", "adam", "sgd", "sgd_ema", "lion", "lamb", or a name of :func:`operations`.
         dtype: "fp32"; or, of updates, "bf16" or "fp16": then there is also an output ``param``, the rounded master.
         fills: distributions of the inputs: "all", "training", "ties", "special", ... or several of them.
-        seed: of the inputs.
+        seed: of the first inputs.
+        second_seed: of the second inputs, another number; None draws it. The report and its replay line have it.
         accept: "bits"; "any-order" for updates in any legal order of operations; "dialect:NAME" for the bits of
             another library (``zeroproof explain dialects``).
         framework: "numpy", or "torch" for tensors (bf16 as torch.bfloat16). In numpy bf16 and fp8 are ml_dtypes' if
@@ -113,13 +120,18 @@ def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | 
         Verdict: also when ``fn`` raises, which is the verdict "error".
 
     Raises:
-        ValueError: an operation, dtype, fill, dialect or framework that does not exist, with the nearest name.
+        ValueError: an operation, dtype, fill, dialect or framework that does not exist, with the nearest name; two
+            equal seeds.
         TypeError: ``fn`` is not callable, or has a parameter without default that is neither operand nor setting.
         ImportError: the framework is not installed.
     """
     op, dtype, accept, framework, device = (word(what, value) for what, value in (
         ("op", op), ("dtype", dtype), ("accept", accept), ("framework", framework), ("device", device)))
     seed = count("seed", seed)
+    second_seed = draw_seed() if second_seed is None else count("second_seed", second_seed)
+    if second_seed == seed:
+        raise ValueError(f"second_seed is {seed}, and so is seed (the same inputs twice show nothing new); use another "
+                         "number")
     operation = _zproof.describe_operation(op, dtype)
     calling = Calling(fn, operation, framework, device)
     words = [fills] if isinstance(fills, str) else [word("a fill", one) for one in listed("fills", fills)]
@@ -128,14 +140,15 @@ def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | 
         raise ValueError("fills is empty (nothing would be judged); use 'all', or some of "
                          + ", ".join(operation["fills"]))
     shown = shown_name(word("name", name)) if name else calling.name
-    flags = {"--op": op, "--dtype": dtype, "--seed": str(seed), "--accept": accept, "--framework": framework,
-             "--device": device}
-    words_of_call = [f"op={op!r}", f"dtype={dtype!r}", "fills='{fill}'", f"seed={seed}"]
+    flags = {"--op": op, "--dtype": dtype, "--seed": str(seed), "--second-seed": str(second_seed), "--accept": accept,
+             "--framework": framework, "--device": device}
+    words_of_call = [f"op={op!r}", f"dtype={dtype!r}", "fills='{fill}'", f"seed={seed}", f"second_seed={second_seed}"]
     if accept != "bits":
         words_of_call.append(f"accept={accept!r}")
     if framework != "numpy":
         words_of_call += [f"framework={framework!r}", f"device={device!r}"]
     line = replay or f"zproof.judge({shown}, " + ", ".join(words_of_call) + ")"
+    notes = [*calling.notes, f"{shown} also got inputs of a second seed, {second_seed}"]
     report = _zproof.judge(op, dtype, words, calling.variants, shown, calling.invoke,
-                           calling.framework.read_only, accept, seed, line, calling.notes)
+                           calling.framework.read_only, accept, seed, second_seed, line, notes)
     return Verdict(report, [word for pair in flags.items() for word in pair], report.results(), tuple(calling.notes))

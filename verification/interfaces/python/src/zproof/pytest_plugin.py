@@ -1,11 +1,12 @@
-"""zproof for pytest: a fixture that is bound to a test's seed and folder, a marker, and three options.
+"""zproof for pytest: a fixture that is bound to a test's seeds and folder, a marker, and four options.
 
 The fixture ``zproof`` is a :class:`Zproof`. The marker has the words of ``zproof.judge`` (op, dtype, fills, accept,
 framework, device) for a test or a class of them; with a list of dtypes there is a test for each. A failing test reports
-how to run it again, with its seed.
+how to run it again, with its seeds.
 
 Options:
     --zp-seed N: seed of all inputs (1).
+    --zp-second-seed N: seed of the second inputs of a callable that is judged (drawn).
     --zp-save-failing DIR: keep the inputs and both sides' results of failures, as safetensors.
     --zp-regen REASON: record golden files instead of comparing with them, with this reason; refused where ``CI``
         is set.
@@ -43,6 +44,8 @@ class BitsChanged(UserWarning):
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("zproof", "bit-for-bit judging of optimizer steps")
     group.addoption("--zp-seed", metavar="N", default="1", help="seed of the inputs that the fixture zproof makes (1)")
+    group.addoption("--zp-second-seed", metavar="N", default=None,
+                    help="seed of the second inputs of a callable that the fixture zproof judges (drawn)")
     group.addoption("--zp-save-failing", metavar="DIR", default=None,
                     help="keep the inputs and results of failures in this folder, as safetensors")
     group.addoption("--zp-regen", metavar="REASON", default=None,
@@ -52,10 +55,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "zproof(op, dtype, fills, accept, framework, device): arguments of the fixture "
                             "zproof; a list of dtypes makes a test of each")
-    text = config.getoption("--zp-seed")
-    if not re.fullmatch("[0-9]+", text) or int(text) > _LARGEST_SEED:
-        raise pytest.UsageError(f"--zp-seed is {text!r} (inputs are made from a number of 64 bits); give 0 to "
-                                f"{_LARGEST_SEED}")
+    for option in ("--zp-seed", "--zp-second-seed"):
+        text = config.getoption(option)
+        if text is not None and (not re.fullmatch("[0-9]+", text) or int(text) > _LARGEST_SEED):
+            raise pytest.UsageError(f"{option} is {text!r} (inputs are made from a number of 64 bits); give 0 to "
+                                    f"{_LARGEST_SEED}")
     reason = config.getoption("--zp-regen")
     if reason is not None:
         if not reason.strip():
@@ -103,7 +107,7 @@ def zproof_dtype(request: pytest.FixtureRequest) -> str | None:
 
 @pytest.fixture
 def zproof(request: pytest.FixtureRequest, zproof_dtype: str | None) -> Zproof:
-    """judge, assert_step_close and golden, bound to the test's seed and folder."""
+    """judge, assert_step_close and golden, bound to the test's seeds and folder."""
     return Zproof(request.node, zproof_dtype)
 
 
@@ -122,21 +126,22 @@ class Zproof:
         self._words = _marker_of(node)
         self.dtype = dtype
         self.seed = int(node.config.getoption("--zp-seed"))
-        self.replay = f"python -m pytest {shlex.quote(node.nodeid)} --zp-seed {self.seed}"
+        self._again = f"python -m pytest {shlex.quote(node.nodeid)} --zp-seed {self.seed}"
+        self.replay = self._again
         key = int.from_bytes(hashlib.sha256(node.nodeid.encode()).digest()[:8], "little")
         self.rng = np.random.Generator(np.random.Philox(key=[self.seed, key]))
         self._kept = 0
         node.stash[_HERE] = self
 
     def judge(self, fn: Callable[..., Any], op: str | None = None, dtype: str | None = None, **words: Any) -> Any:
-        """:func:`zproof.judge` with the marker's words and the test's seed; returns the verdict if everything passed.
+        """:func:`zproof.judge` with the marker's words and the test's seeds; returns the verdict if everything passed.
 
         Raises:
             AssertionError: not everything passed; the message is the report.
             TypeError: neither the marker nor the call has an op.
         """
         __tracebackhide__ = True
-        from .judge import judge  # with everything behind it
+        from .judge import draw_seed, judge  # with everything behind it
 
         given = {**self._words, **words}
         given.pop("dtype", None)
@@ -149,6 +154,9 @@ class Zproof:
         if dtype is not None:
             given["dtype"] = dtype
         given.setdefault("seed", self.seed)
+        second = self._node.config.getoption("--zp-second-seed")
+        given.setdefault("second_seed", draw_seed() if second is None else int(second))
+        self.replay = f"{self._again} --zp-second-seed {given['second_seed']}"
         given.setdefault("replay", self.replay)
         verdict = judge(fn, op, **given)
         if not verdict.passed:
