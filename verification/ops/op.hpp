@@ -15,6 +15,7 @@
 #include "common/base/span.hpp"
 #include "common/step/phase.hpp"
 #include "verification/ops/call_bounds.hpp"
+#include "verification/ops/call_statistic.hpp"
 #include "verification/ops/op_call.hpp"
 #include "verification/ops/op_setting.hpp"
 
@@ -56,6 +57,14 @@ struct Op {
   /// bound. Both calls must stay valid. `candidate`: a flag may have to fit the other results.
   std::function<std::unique_ptr<CallBounds>(const OpCall& pristine, const OpCall& candidate)>
       bounds = {};
+  /// A property of all results together that a candidate without the contract's bits must have too;
+  /// empty if there is none.
+  std::function<std::unique_ptr<CallStatistic>()> statistic = {};
+  /// Known wrong formulas with the results of `candidate` (compare/wrong_formulas.hpp); nothing if too
+  /// few results differ. Empty if none are known.
+  std::function<std::optional<std::vector<std::string>>(const OpCall& pristine,
+                                                        const OpCall& candidate)>
+      wrong_formulas = {};
   /// The reason why every legal order has the same bits: "it compares, and rounds nothing". ""
   /// without one, or with bounds.
   std::string one_result = {};

@@ -35,6 +35,7 @@ class OpJudge {
     result_.exactness = name(accepts_any_order_ ? Exactness::bounded : spec.op->exactness);
     result_.held_to = held_to(options);
     if (accepts_any_order_) result_.judged.emplace();
+    if (spec.candidate->foreign() && spec.op->statistic) statistic_ = spec.op->statistic();
     result_.replay = options.replay_line ? options.replay_line(result_.id) : result_.id;
     result_.status = Status::pass;
     const bool wanted = options.expectation == nullptr || options.expectation->covers(*spec.op);
@@ -112,7 +113,11 @@ class OpJudge {
       return result_;
     }
     weigh();
-    if (result_.divergence) {
+    const std::string problem = statistic_ ? statistic_->problem() : "";
+    if (accepts_any_order_ && !result_.divergence && !problem.empty()) {
+      result_.status = Status::fail;
+      result_.reason = problem;
+    } else if (result_.divergence) {
       result_.status = Status::fail;
       result_.reason = describe(*result_.divergence);
     } else if (result_.compared == 0) {
@@ -164,6 +169,7 @@ class OpJudge {
   void compare_buffers(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
     const std::string damage = candidate.damage(pristine);
     if (!damage.empty()) judge_.note(place(pristine, "", damage));
+    if (statistic_) statistic_->add(pristine, candidate);
     if (accepts_any_order_) return compare_any_order(pristine, reference, candidate);
     const std::int64_t differing_before = judge_.differing();
     if (spec_.op->exactness == Exactness::bounded) {
@@ -275,6 +281,8 @@ class OpJudge {
     if (!why.empty() && !result_.divergence->candidate_value.empty()) {
       result_.divergence->order =
           "in no legal order: for every order there is one result, because " + why;
+    } else if (statistic_ && !statistic_->problem().empty()) {
+      result_.divergence->order = "in no legal order: " + statistic_->problem();
     } else if (ratio_.beyond > 0 || (!accepts_any_order_ && ratio_.judged.total() > 0)) {
       result_.divergence->order = to_string(ratio_);
     }
@@ -316,6 +324,7 @@ class OpJudge {
   Result result_;
   Judge judge_;
   OpHints hints_;
+  std::unique_ptr<CallStatistic> statistic_;
   Repetition repetition_;
   BoundRatio ratio_;  // over calls with other bits, for candidates that may have them
   std::string against_ = "the reference";

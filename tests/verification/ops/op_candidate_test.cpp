@@ -3,9 +3,12 @@
 #include <doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 
 #include "common/base/error.hpp"
+#include "common/base/philox.hpp"
 #include "tests/support/user_candidate.hpp"
 #include "tests/verification/ops/changed_adamw.hpp"
 #include "verification/interfaces/files/dialect_call.hpp"
@@ -288,6 +291,65 @@ float setting_of(const OpCall& call, const std::string& op, std::size_t k) {
 }
 
 }  // namespace
+
+TEST_CASE("foreign stochastic rounding: any generator, with the right shares of both neighbours") {
+  /// draw: 16 random bits of the element, from a counter over all elements of all calls.
+  const auto rounded = [](const std::function<std::uint32_t(std::uint64_t call, std::uint64_t i,
+                                                            std::uint32_t bits)>& draw,
+                          const std::string& fill, bool any_order = true) {
+    std::uint64_t calls = 0, elements = 0;
+    return of_stranger("stochastic_cast_to_bf16", fill, any_order, [&](OpCall& call) {
+      ++calls;
+      const Span<const float> source = call.in<float>(0);
+      for (std::size_t i = 0; i < source.size(); ++i) {
+        const auto bits = std::bit_cast<std::uint32_t>(source[i]);
+        const std::uint32_t up = std::isfinite(source[i]) ? draw(calls, elements++, bits) : 0;
+        const bool nan = std::isnan(source[i]);
+        call.get<bf16>(1)[i] = {static_cast<std::uint16_t>(nan ? 0x7FFFU : (bits + up) >> 16U)};
+      }
+    });
+  };
+  const auto word = [](std::uint64_t i) {
+    return philox4x32({static_cast<std::uint32_t>(i), 0, 0, 7}, 11)[0];
+  };
+  const auto own = [&](std::uint64_t, std::uint64_t i, std::uint32_t) { return word(i) >> 16U; };
+  for (const std::string fill : {"training", "ties", "wide", "subnormal", "special"}) {
+    CAPTURE(fill);
+    const Result right = rounded(own, fill);
+    CAPTURE(right.reason);
+    CHECK(right.status == Status::pass);
+    CHECK(right.legal_differences > 1000);
+  }
+  const auto fails = [&](const auto& draw, const char* part) {
+    const Result wrong = rounded(draw, "training");
+    CAPTURE(wrong.reason);
+    CHECK(wrong.status == Status::fail);
+    CHECK(wrong.reason.find(part) != std::string::npos);
+    const Result in_bits = rounded(draw, "training", false);
+    REQUIRE(in_bits.divergence.has_value());
+    CHECK(in_bits.divergence->order.find("in no legal order") == 0);
+  };
+  const auto nearest = [](std::uint64_t, std::uint64_t, std::uint32_t bits) {
+    return 0x7FFFU + (bits >> 16U & 1U);
+  };
+  const auto once_per_call = [&](std::uint64_t call, std::uint64_t, std::uint32_t) {
+    return word(call) >> 16U;
+  };
+  const auto of_4_bits = [&](std::uint64_t, std::uint64_t i, std::uint32_t) {
+    return word(i) >> 28U << 12U;
+  };
+  fails(nearest, "standard deviations");
+  fails(once_per_call, "standard deviations");
+  fails(of_4_bits, "standard deviations");
+  fails([](std::uint64_t, std::uint64_t, std::uint32_t) { return 0U; }, "standard deviations");
+  const Result beyond =
+      rounded([](std::uint64_t, std::uint64_t, std::uint32_t) { return 0x20000U; }, "training");
+  CHECK(beyond.status == Status::fail);
+  CHECK(beyond.reason.find("no legal order") != std::string::npos);
+  const Result theirs = rounded(own, "training", false);
+  CHECK(theirs.status == Status::fail);
+  CHECK(theirs.divergence->order.find("within the bound of any legal order") == 0);
+}
 
 TEST_CASE("foreign candidate: may unscale and clip by a quotient within the bound") {
   for (const std::string op : {"unscale", "clip"}) {

@@ -219,16 +219,28 @@ JudgedCall judge_call(const std::string& inputs, const std::string& outputs,
     Results illegal;
     const BoundRatio ratio = weighed(choice, expected, results, illegal);
     const std::string judged = "  judged: " + to_string(ratio.judged) + "\n";
-    if (any_order && ratio.legal())
+    std::string statistic;
+    if (any_order && choice.op->statistic) {
+      const auto shares = choice.op->statistic();
+      shares->add(OpCall(*choice.op, choice.shape), call_with(choice, results));
+      statistic = shares->problem();
+    }
+    if (any_order && ratio.legal() && statistic.empty())
       return {true, fmt::format(
                         "pass {}: other bits than {}, and at most {:.3g} of the bound of any legal "
                         "order, in {}\n{}",
                         choice.text(), who, ratio.worst, ratio.buffer, judged)};
     if (any_order) shown = differences(choice, expected, illegal, "is in no legal order", who);
-    explained += "  " + in_two_lines(to_string(ratio)) + "\n" + (any_order ? judged : "");
+    explained += "  " + in_two_lines(statistic.empty() ? to_string(ratio) : statistic) + "\n" +
+                 (any_order ? judged : "");
   } else if (complete && !choice.op->one_result.empty()) {
     explained = "  in no legal order: every order gives the same result, because " +
                 choice.op->one_result + "\n";
+  }
+  if (complete && choice.op->wrong_formulas) {
+    const OpCall pristine(*choice.op, choice.shape);
+    const auto formulas = choice.op->wrong_formulas(pristine, call_with(choice, results));
+    if (formulas && !formulas->empty()) explained += "  " + as_if(*formulas) + "\n";
   }
   if (complete && has_dialects(*choice.op) && choice.shape.numel > 0)
     explained += owner(choice, results);

@@ -4,6 +4,7 @@
 #include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
+#include "verification/ops/operations/rounding_shares.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -78,11 +79,16 @@ Op stochastic() {
   op.contract = "cast.hpp";
   op.type = "StochasticCastToBf16Fn";
   op.exactness = Exactness::drawn;
+  op.bounds = [](const OpCall& pristine, const OpCall&) {
+    return CallBounds::by([source = pristine.in<float>(0)](std::size_t, std::int64_t i) {
+      return neighbours_in_bf16(source[static_cast<std::size_t>(i)]);
+    });
+  };
+  op.statistic = rounding_shares;
   op.phases = {Phase::cast};
   op.variants = {"from index 0", "from index 4097", "across index 2^32"};
   op.operands = {input("source", Content::weight), output("target", DType::bf16)};
   op.fills = number_fills();
-  op.one_result = "its random words are given, and it rounds once";
   op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
     const RoundingDraw& draw = draws[call.variant()];
     return {{"seed", draw.seed}, {"step", draw.step}, {"first_index", draw.first_index}};
