@@ -87,10 +87,8 @@ std::string to_string(const BoundRatio& ratio) {
                         BoundRatio::vector_widths[w]);
   }
   const std::string worst =
-      ratio.violation.empty()
-          ? fmt::format("is {:.3g} times as far from exact arithmetic as one may leave it",
-                        ratio.worst)
-          : ratio.violation;
+      ratio.violation.empty() ? fmt::format("has {:.3g} times the error of its bound", ratio.worst)
+                              : ratio.violation;
   return fmt::format("in no legal order: {} results are beyond their bound{}{}; {}[{}] {}{}",
                      ratio.beyond, ratio.violation.empty() ? "" : " or of a wrong class", place,
                      ratio.buffer, ratio.index, worst, ratio.call.empty() ? "" : "; " + ratio.call);

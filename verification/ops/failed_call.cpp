@@ -5,6 +5,7 @@
 
 #include "verification/compare/compare.hpp"
 #include "verification/compare/hint.hpp"
+#include "verification/compare/wrong_formulas.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -114,9 +115,21 @@ void OpHints::look(const Op& op, std::size_t k, std::int64_t differing, const Op
   last = {differing, op_hint(op, k, pristine, reference, candidate, no_order)};
 }
 
+void OpHints::look(const Op& op, const OpCall& pristine, const OpCall& candidate) {
+  if (!op.wrong_formulas || (formulas_ && formulas_->empty())) return;
+  const auto found = op.wrong_formulas(pristine, candidate);
+  if (!found) return;
+  if (!formulas_) formulas_ = found;
+  std::erase_if(*formulas_, [&](const std::string& formula) {
+    return std::ranges::find(*found, formula) == found->end();
+  });
+}
+
 std::string OpHints::of(const std::string& operand) const {
   const auto look = looks_.find(operand);
-  return look == looks_.end() ? "" : look->second.hint;
+  const std::string hint = look == looks_.end() ? "" : look->second.hint;
+  const std::string formulas = formulas_ ? as_if(*formulas_) : "";
+  return hint + (hint.empty() || formulas.empty() ? "" : "; ") + formulas;
 }
 
 }  // namespace zeroproof::verification

@@ -2,6 +2,7 @@
 // Reports about calls with wrong results.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,9 @@ class OpHints {
   void look(const Op& op, std::size_t k, std::int64_t differing, const OpCall& pristine,
             const OpCall& reference, const OpCall& candidate, bool no_order);
 
+  /// A wrong call; only formulas that explain every one of them are kept.
+  void look(const Op& op, const OpCall& pristine, const OpCall& candidate);
+
   /// "" without a hint.
   std::string of(const std::string& operand) const;
 
@@ -47,6 +51,7 @@ class OpHints {
     std::string hint;
   };
   std::map<std::string, Look> looks_;
+  std::optional<std::vector<std::string>> formulas_;
 };
 
 }  // namespace zeroproof::verification

@@ -179,7 +179,9 @@ class OpJudge {
         compare_output(k, pristine, reference, candidate, candidate);
     }
     count_informative(pristine, reference, candidate);
-    if (judge_.differing() > differing_before) weigh_call(pristine, reference, candidate);
+    if (judge_.differing() == differing_before) return;
+    weigh_call(pristine, reference, candidate);
+    hints_.look(*spec_.op, pristine, candidate);
   }
 
   /// Errors are the results that no legal order has; hints and extent are derived from them alone.
@@ -204,6 +206,7 @@ class OpJudge {
       compare_output(k, pristine, reference, candidate, illegal ? *illegal : reference);
     count_informative(pristine, reference, candidate);
     const std::int64_t wrong = judge_.differing() - differing_before;
+    if (wrong > 0) hints_.look(*spec_.op, pristine, candidate);
     result_.legal_differences += other_bits - wrong;
     if (wrong == 0 && ratio_.beyond > beyond_before) {  // of the reference's bits
       judge_.note(place(pristine, ratio_.buffer, "contradicts the other results of the call"),

@@ -44,6 +44,7 @@ struct Look {
   Values before = {};
   Values grad = {};
   std::vector<NamedFactor> factors = {};
+  bool no_order = false;
 
   std::string said() const {
     HintEvidence e;
@@ -52,6 +53,7 @@ struct Look {
     if (!before.empty()) e.before = view(before);
     if (!grad.empty()) e.others = {{"grad", view(grad)}};
     e.factors = factors;
+    e.no_order = no_order;
     return hint(e);
   }
 };
@@ -278,7 +280,21 @@ TEST_CASE("hint: zeros of the other sign, ones, single precision, and sums that 
   });
   const Values far = changed(summed, [](std::size_t i, float x) { return i == 3 ? x + 1e-3F : x; });
   CHECK(says(Look{want, summed}.said(), "the same sums in another order"));
+  Look in_no_order{want, summed};
+  in_no_order.no_order = true;
+  CHECK_FALSE(says(in_no_order.said(), "another order"));
   CHECK_FALSE(says(Look{want, far}.said(), "another order"));
+}
+
+TEST_CASE("hint: no order where none explains the results, and no neighbour of an infinity") {
+  constexpr float most = std::numeric_limits<float>::max();
+  const Values infinite(9, std::numeric_limits<float>::infinity());
+  CHECK_FALSE(says(Look{infinite, Values(9, most)}.said(), "neighbouring"));
+  const Values near = changed(want, [](std::size_t, float x) { return std::nextafter(x, 9.0F); });
+  Look look{want, near};
+  CHECK(says(look.said(), "neighbouring number, at most 2 units in the last place away: the same"));
+  look.no_order = true;
+  CHECK(says(look.said(), "neighbouring number, at most 2 units in the last place away;"));
 }
 
 }  // namespace hint_test

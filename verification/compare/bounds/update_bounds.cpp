@@ -24,17 +24,28 @@ Real power(Real base, std::int64_t exponent) { return std::pow(base, static_cast
 UpdateBounds::UpdateBounds(const OptimizerHyper& hyper, std::int64_t t, float trust_ratio)
     : hyper_(hyper),
       t_(t),
-      beta1_(hyper.beta1),
-      beta2_(hyper.beta2),
       lr_(hyper.lr),
       decay_(hyper.weight_decay),
       ratio_(trust_ratio),
       ratio_roundings_(traits_of(hyper.rule).trust_ratio ? 1 : 0),
       classes_(hyper, t, trust_ratio) {
   reference::step_scalars(hyper, t, 0, 1);  // throws for settings outside R5
-  root_correction2_ = hyper.bias_correction ? std::sqrt(1 - power(beta2_, t)) : 1;
-  correction1_ = hyper.bias_correction ? 1 - power(beta1_, t) : 1;
+  set_betas(hyper.beta1, hyper.beta2);
+}
+
+void UpdateBounds::set_betas(double beta1, double beta2) {
+  beta1_ = beta1;
+  beta2_ = beta2;
+  new1_ = 1 - beta1_;
+  new2_ = 1 - beta2_;
+  root_correction2_ = hyper_.bias_correction ? std::sqrt(1 - power(beta2_, t_)) : 1;
+  correction1_ = hyper_.bias_correction ? 1 - power(beta1_, t_) : 1;
   step_size_ = lr_ / correction1_;
+}
+
+void UpdateBounds::set_new_weights(double of_average, double of_square) {
+  new1_ = of_average;
+  new2_ = of_square;
 }
 
 /// g, or with coupled decay g + weight_decay * master.
@@ -67,8 +78,8 @@ UpdateBounds::Value UpdateBounds::average(Real weight, Real new_weight, float ol
 /// beta2 * old + (1 - beta2) * g^2, in any grouping of the product.
 UpdateBounds::Value UpdateBounds::square(float old, const Value& grad) const {
   const Real kept = beta2_ * static_cast<Real>(old);
-  const Real added = (1 - beta2_) * grad.exact * grad.exact;
-  const Real carried = (1 - beta2_) * (2 * std::fabs(grad.exact) + grad.error) * grad.error;
+  const Real added = new2_ * grad.exact * grad.exact;
+  const Real carried = new2_ * (2 * std::fabs(grad.exact) + grad.error) * grad.error;
   return {kept + added, gamma_of(2) * std::fabs(kept) + gamma_of(4) * added +
                             carried * (1 + gamma_of(4)) + 4 * eta};
 }
@@ -153,7 +164,7 @@ bool UpdateBounds::no_overflow(const Value& grad, float old) const {
 void UpdateBounds::adam(float grad, const ElementState& before, UpdateBound& bound) const {
   const Value g = gradient(grad, before);
   if (!no_overflow(g, before.exp_avg)) return;
-  const Value m = average(beta1_, 1 - beta1_, before.exp_avg, g);
+  const Value m = average(beta1_, new1_, before.exp_avg, g);
   Value v = square(before.exp_avg_sq, g);
   bound.exp_avg = judged(m.exact, m.error);
   bound.exp_avg_sq = judged(v.exact, v.error);
@@ -161,25 +172,28 @@ void UpdateBounds::adam(float grad, const ElementState& before, UpdateBound& bou
     v.exact = std::max(v.exact, static_cast<Real>(before.max_exp_avg_sq));
     bound.max_exp_avg_sq = judged(v.exact, v.error);
   }
+  bound.master = master(before.master, m, v);
+  bound.master.judged = bound.master.judged && bound.exp_avg.judged && bound.exp_avg_sq.judged;
+}
+
+ElementBound UpdateBounds::master(float before, const Value& m, const Value& v) const {
   bool valid = false;
-  const Value p = decayed(before.master, adaptive_step(m, v, valid));
-  bound.master = judged(p.exact, p.error);
-  valid =
-      valid && ratio_ >= 0 &&
-      std::fabs(m.exact) / correction1_ <
-          largest &&  // moments may be corrected before anything else
-      decay_ * std::fabs(static_cast<Real>(before.master)) < largest &&  // and the rate come last
-      (std::fabs(m.exact) + 1) * step_size_ < largest &&
-      v.exact / (root_correction2_ * root_correction2_) < largest;
-  bound.master.judged =
-      bound.master.judged && valid && bound.exp_avg.judged && bound.exp_avg_sq.judged;
+  const Value p = decayed(before, adaptive_step(m, v, valid));
+  ElementBound bound = judged(p.exact, p.error);
+  // Moments may be corrected before anything else, and the rate come last.
+  valid = valid && ratio_ >= 0 && std::fabs(m.exact) / correction1_ < largest &&
+          decay_ * std::fabs(static_cast<Real>(before)) < largest &&
+          (std::fabs(m.exact) + 1) * step_size_ < largest &&
+          v.exact / (root_correction2_ * root_correction2_) < largest;
+  bound.judged = bound.judged && valid;
+  return bound;
 }
 
 void UpdateBounds::lion(float grad, const ElementState& before, UpdateBound& bound) const {
   const Value g = gradient(grad, before);
   if (!no_overflow(g, before.exp_avg)) return;
-  const Value c = average(beta1_, 1 - beta1_, before.exp_avg, g);
-  const Value m = average(beta2_, 1 - beta2_, before.exp_avg, g);
+  const Value c = average(beta1_, new1_, before.exp_avg, g);
+  const Value m = average(beta2_, new2_, before.exp_avg, g);
   const Real sign = c.exact > 0 ? 1 : c.exact < 0 ? -1 : 0;
   // two zeros result in zero in every order
   const bool nothing = g.exact == 0 && before.exp_avg == 0;
@@ -196,7 +210,7 @@ void UpdateBounds::sgd(float grad, const ElementState& before, UpdateBound& boun
     return;
   Value direction = g;
   if (hyper_.rule == UpdateRule::sgd_ema) {
-    direction = average(beta1_, 1 - beta1_, before.exp_avg, g);
+    direction = average(beta1_, new1_, before.exp_avg, g);
     bound.exp_avg = judged(direction.exact, direction.error);
   } else if (hyper_.momentum != 0) {
     const Real mu = hyper_.momentum;

@@ -35,12 +35,21 @@ class UpdateBounds {
 
   UpdateBound operator()(float grad, const ElementState& before) const;
 
- private:
+  /// For programs that compute with fp64 betas: those in `hyper` were rounded to fp32.
+  void set_betas(double beta1, double beta2);
+  /// For programs whose weights of the gradient are not 1 - beta1 and 1 - beta2.
+  void set_new_weights(double of_average, double of_square);
+
   using Real = long double;
   struct Value {
     Real exact, error;
   };
 
+  /// master of adamw, adam and lamb, from new moments of known error; with amsgrad `square` is the
+  /// maximum.
+  ElementBound master(float before, const Value& average, const Value& square) const;
+
+ private:
   Value gradient(float grad, const ElementState& before) const;
   static Value average(Real weight, Real new_weight, float old, const Value& grad);
   Value square(float old, const Value& grad) const;
@@ -56,7 +65,8 @@ class UpdateBounds {
 
   OptimizerHyper hyper_;
   std::int64_t t_;
-  Real beta1_, beta2_, correction1_, root_correction2_, step_size_, lr_, decay_, ratio_;
+  Real beta1_, beta2_, new1_, new2_, correction1_, root_correction2_, step_size_, lr_, decay_,
+      ratio_;
   int ratio_roundings_;  ///< of the product with the ratio: 1, or 0 for rules without one
   UpdateClasses classes_;
 };

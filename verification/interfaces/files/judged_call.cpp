@@ -7,6 +7,7 @@
 #include "common/base/error.hpp"
 #include "verification/cases/config/nearest.hpp"
 #include "verification/compare/compare.hpp"
+#include "verification/compare/wrong_formulas.hpp"
 #include "verification/interfaces/files/dialect_call.hpp"
 #include "verification/ops/bound_ratio.hpp"
 #include "verification/report/format.hpp"

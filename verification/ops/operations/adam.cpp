@@ -42,10 +42,8 @@ Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* re
   op.fills = number_fills();
   op.largest = 8209;
   op.settings = [rule](const OpCall& call) { return described(settings_of(rule, call.variant())); };
-  op.bounds = [rule](const OpCall& pristine, const OpCall&) {
-    return update_call_bounds(settings_of(rule, pristine.variant()),
-                              {.exp_avg = 2, .exp_avg_sq = 3, .max_exp_avg_sq = 4}, pristine);
-  };
+  add_bounds(op, [rule](int variant) { return settings_of(rule, variant); },
+             {.exp_avg = 2, .exp_avg_sq = 3, .max_exp_avg_sq = 4});
   op.reference = run(rule, reference);
   op.host = run(rule, host);
   op.device = run(rule, device);

@@ -67,9 +67,7 @@ std::vector<Op> one_buffer_ops() {
   sgd.fills = number_fills();
   sgd.largest = 8209;
   sgd.settings = [](const OpCall& call) { return described(sgd_settings(call.variant())); };
-  sgd.bounds = [](const OpCall& pristine, const OpCall&) {
-    return update_call_bounds(sgd_settings(pristine.variant()), {.momentum_buffer = 2}, pristine);
-  };
+  add_bounds(sgd, sgd_settings, {.momentum_buffer = 2});
   sgd.reference = run_sgd(reference::sgd_update);
   sgd.host = run_sgd(cuda::host::sgd_update);
   sgd.device = run_sgd(on_device<cuda::device::sgd_update>);
@@ -83,10 +81,8 @@ std::vector<Op> one_buffer_ops() {
   ema.settings = [](const OpCall& call) {
     return described(average_settings(UpdateRule::sgd_ema, call.variant()));
   };
-  ema.bounds = [](const OpCall& pristine, const OpCall&) {
-    return update_call_bounds(average_settings(UpdateRule::sgd_ema, pristine.variant()),
-                              {.exp_avg = 2}, pristine);
-  };
+  add_bounds(ema, [](int variant) { return average_settings(UpdateRule::sgd_ema, variant); },
+             {.exp_avg = 2});
   ema.reference = run_average(UpdateRule::sgd_ema, reference::sgd_ema_update);
   ema.host = run_average(UpdateRule::sgd_ema, cuda::host::sgd_ema_update);
   ema.device = run_average(UpdateRule::sgd_ema, on_device<cuda::device::sgd_ema_update>);
@@ -101,10 +97,8 @@ std::vector<Op> one_buffer_ops() {
   lion.settings = [](const OpCall& call) {
     return described(average_settings(UpdateRule::lion, call.variant()));
   };
-  lion.bounds = [](const OpCall& pristine, const OpCall&) {
-    return update_call_bounds(average_settings(UpdateRule::lion, pristine.variant()),
-                              {.exp_avg = 2}, pristine);
-  };
+  add_bounds(lion, [](int variant) { return average_settings(UpdateRule::lion, variant); },
+             {.exp_avg = 2});
   lion.reference = run_average(UpdateRule::lion, reference::lion_update);
   lion.host = run_average(UpdateRule::lion, cuda::host::lion_update);
   lion.device = run_average(UpdateRule::lion, on_device<cuda::device::lion_update>);

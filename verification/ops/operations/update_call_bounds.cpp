@@ -1,18 +1,33 @@
 #include "verification/ops/operations/update_call_bounds.hpp"
 
 #include "verification/compare/bounds/update_bounds.hpp"
+#include "verification/compare/wrong_formulas.hpp"
 
 namespace zeroproof::verification {
 namespace {
+
+/// Without state that these settings do not have.
+UpdateOperands kept(UpdateOperands operands, const OptimizerHyper& hyper) {
+  if (!hyper.amsgrad) operands.max_exp_avg_sq = -1;
+  if (hyper.momentum == 0) operands.momentum_buffer = -1;
+  return operands;
+}
+
+UpdateState state_of(const OpCall& call, const UpdateOperands& at) {
+  const auto values = [&](int operand) {
+    return operand < 0 ? Span<const float>{} : call.in<float>(static_cast<std::size_t>(operand));
+  };
+  return {values(at.master), values(at.exp_avg), values(at.exp_avg_sq), values(at.max_exp_avg_sq),
+          values(at.momentum_buffer)};
+}
 
 class UpdateCallBounds final : public CallBounds {
  public:
   UpdateCallBounds(const UpdateSettings& settings, const UpdateOperands& operands,
                    const OpCall& pristine, float trust_ratio)
-      : bounds_(settings.hyper, settings.t, trust_ratio), at_(operands), call_(pristine) {
-    if (!settings.hyper.amsgrad) at_.max_exp_avg_sq = -1;
-    if (settings.hyper.momentum == 0) at_.momentum_buffer = -1;
-  }
+      : bounds_(settings.hyper, settings.t, trust_ratio),
+        at_(kept(operands, settings.hyper)),
+        call_(pristine) {}
 
   ElementBound of(std::size_t operand, std::int64_t index) override {
     if (index != index_) {
@@ -51,6 +66,20 @@ std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings,
                                                const UpdateOperands& operands,
                                                const OpCall& pristine, float trust_ratio) {
   return std::make_unique<UpdateCallBounds>(settings, operands, pristine, trust_ratio);
+}
+
+void add_bounds(Op& op, const std::function<UpdateSettings(int variant)>& settings,
+                const UpdateOperands& operands) {
+  op.bounds = [=](const OpCall& pristine, const OpCall&) {
+    return update_call_bounds(settings(pristine.variant()), operands, pristine);
+  };
+  op.wrong_formulas = [=](const OpCall& pristine, const OpCall& candidate) {
+    const UpdateSettings s = settings(pristine.variant());
+    const UpdateOperands at = kept(operands, s.hyper);
+    const UpdateResults results{pristine.in<float>(static_cast<std::size_t>(at.grad)),
+                                state_of(pristine, at), state_of(candidate, at)};
+    return wrong_formulas({s.hyper, s.hyper.beta1, s.hyper.beta2, s.t}, {&results, 1});
+  };
 }
 
 }  // namespace zeroproof::verification

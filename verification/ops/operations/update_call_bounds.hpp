@@ -1,9 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 
-#include "verification/ops/call_bounds.hpp"
-#include "verification/ops/op_call.hpp"
+#include "verification/ops/op.hpp"
 #include "verification/ops/operations/update_settings.hpp"
 
 namespace zeroproof::verification {
@@ -22,5 +22,9 @@ struct UpdateOperands {
 std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings,
                                                const UpdateOperands& operands,
                                                const OpCall& pristine, float trust_ratio = 1);
+
+/// Op::bounds and Op::wrong_formulas of an elementwise update. settings: of a variant.
+void add_bounds(Op& op, const std::function<UpdateSettings(int variant)>& settings,
+                const UpdateOperands& operands);
 
 }  // namespace zeroproof::verification
