@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "verification/cli/commands.hpp"
 #include "verification/tools/identify/identify.hpp"
@@ -20,35 +21,42 @@ std::vector<std::string> in_both(const std::vector<std::string>& some,
   return both;
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : shown_names(names)) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? "none" : text;
-}
-
 int identify_one(const std::string& file) {
   const RecordedStep step = read_step(file);
   const Identification found = identify(step);
   print(identification_text(step, found));
-  return found.named() ? 0 : 1;
+  if (!found.judged()) return 4;
+  return found.named() || found.legal() ? 0 : 1;
 }
 
-/// Steps of one program: a line for each, and the dialects that give the bits of all.
+/// Steps of one program: a line for each, and the dialects that have the bits of all. Steps that show
+/// nothing do not count.
 int identify_many(const std::vector<std::string>& files) {
-  std::vector<std::string> common;
-  bool tells = false;
-  std::int64_t elements = 0;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const RecordedStep step = read_step(files[i]);
+  std::optional<std::vector<std::string>> common;
+  std::int64_t judged = 0, legal = 0, wrong = 0, elements = 0;
+  for (const std::string& file : files) {
+    const RecordedStep step = read_step(file);
     const Identification found = identify(step);
-    print(files[i] + ": " + (found.tells ? joined(found.fits) : "tells nothing") + "\n");
-    common = i == 0 ? found.fits : in_both(common, found.fits);
-    tells = tells || found.tells;
+    print(file + ": " + identification_line(found) + "\n");
     elements += step.numel();
+    if (!found.judged()) continue;
+    ++judged;
+    legal += found.legal() ? 1 : 0;
+    wrong += found.named() || found.legal() ? 0 : 1;
+    common = common ? in_both(*common, found.fits) : found.fits;
   }
+  std::string names;
+  for (const std::string& name : shown_names(common.value_or(std::vector<std::string>{})))
+    names += (names.empty() ? "" : ", ") + name;
+  const std::string verdict = judged == 0      ? "they show nothing"
+                              : wrong > 0      ? std::to_string(wrong) + " wrong"
+                              : !names.empty() ? names
+                              : legal > 0      ? "right, without a name"
+                                               : "no dialect has the bits of all";
   print("\n" + std::to_string(files.size()) + " steps, " + std::to_string(elements) +
-        " elements: " + (tells ? joined(common) : "they tell nothing") + "\n");
-  return tells && !common.empty() ? 0 : 1;
+        " elements: " + verdict + "\n(the updates alone; the gradients are taken as given)\n");
+  if (judged == 0) return 4;
+  return wrong == 0 && (!names.empty() || legal > 0) ? 0 : 1;
 }
 
 }  // namespace

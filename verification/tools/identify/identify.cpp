@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "common/base/error.hpp"
+#include "common/base/float_formats.hpp"
 #include "common/base/same_value.hpp"
+#include "verification/compare/wrong_formulas.hpp"
 #include "verification/tools/identify/formula_text.hpp"
 #include "verification/tools/identify/grid.hpp"
 
@@ -153,6 +156,73 @@ BufferFinding finding_of(const RecordedStep& step, const BufferGrid& grid, const
   return found;
 }
 
+/// True if `test(tensor, buffer values after the step, before it)` holds for every buffer.
+template <class Test>
+bool all_buffers(const RecordedStep& step, const std::vector<BufferGrid>& grids, const Test& test) {
+  return std::ranges::all_of(step.tensors, [&](const StepTensor& tensor) {
+    return std::ranges::all_of(grids, [&](const BufferGrid& grid) {
+      return test(after(tensor, grid.buffer), before(tensor, grid.buffer));
+    });
+  });
+}
+
+std::string bits16_of(const RecordedStep& step, const std::vector<BufferGrid>& grids) {
+  const auto all_are = [&](auto narrowed) {
+    return all_buffers(step, grids, [&](const auto& values, const auto&) {
+      return std::ranges::all_of(values,
+                                 [&](float x) { return same_value(to_float(narrowed(x)), x); });
+    });
+  };
+  if (all_are([](float x) { return to_bf16(x); })) return "bf16";
+  return all_are([](float x) { return to_fp16(x); }) ? "fp16" : "";
+}
+
+/// The step for the bound over all legal orders, with the betas as given, or rounded to fp32 first.
+UpdateSetup setup_of(const RecordedStep& step, bool rounded_betas) {
+  const DialectHyper& h = step.hyper;
+  UpdateSetup setup;
+  setup.hyper.rule = h.rule;
+  setup.hyper.lr = h.lr;
+  setup.hyper.beta1 = static_cast<float>(h.beta1);
+  setup.hyper.beta2 = static_cast<float>(h.beta2);
+  setup.hyper.eps = h.eps;
+  setup.hyper.weight_decay = h.weight_decay;
+  setup.hyper.bias_correction = h.bias_correction;
+  setup.hyper.amsgrad = h.amsgrad;
+  setup.hyper.maximize = h.maximize;
+  setup.hyper.momentum = h.momentum;
+  setup.hyper.dampening = h.dampening;
+  setup.hyper.nesterov = h.nesterov;
+  setup.beta1 = rounded_betas ? setup.hyper.beta1 : h.beta1;
+  setup.beta2 = rounded_betas ? setup.hyper.beta2 : h.beta2;
+  setup.t = h.rule != UpdateRule::sgd ? h.t : step.is_first ? 1 : 2;
+  return setup;
+}
+
+/// Compares a step without a dialect with the bound over all legal orders. There is none for
+/// settings outside R5's ranges.
+void judge_by_bound(const RecordedStep& step, Identification& found) try {
+  const auto view = [](const StepState& s) {
+    return UpdateState{s.master, s.exp_avg, s.exp_avg_sq, s.max_exp_avg_sq, s.momentum_buffer};
+  };
+  std::vector<UpdateResults> results;
+  for (const StepTensor& tensor : step.tensors)
+    results.push_back({tensor.grad, view(tensor.before), view(tensor.after)});
+  for (const bool rounded_betas : {false, true}) {
+    const UpdateSetup setup = setup_of(step, rounded_betas);
+    const double share = share_of_bound(setup, results);
+    if (!found.share || share < *found.share) found.share = share;
+    if (found.legal()) return;
+    for (const std::string& formula :
+         wrong_formulas(setup, results).value_or(std::vector<std::string>{})) {
+      if (std::ranges::find(found.wrong, formula) == found.wrong.end())
+        found.wrong.push_back(formula);
+    }
+  }
+} catch (const Error&) {
+  found.share.reset();
+}
+
 }  // namespace
 
 Identification identify(const RecordedStep& step) {
@@ -161,6 +231,10 @@ Identification identify(const RecordedStep& step) {
   for (const BufferGrid& grid : grids) counted.emplace_back(step, grid);
 
   Identification found;
+  found.unchanged = all_buffers(step, grids, [](const auto& values, const auto& was) {
+    return std::ranges::equal(values, was, same_value);
+  });
+  found.bits16 = bits16_of(step, grids);
   const Dialect* nearest = nullptr;
   std::pair<std::int64_t, std::int64_t> least;
   bool all_fit = true;
@@ -188,6 +262,7 @@ Identification identify(const RecordedStep& step) {
         finding_of(step, grids[k], counted[k], nearest == nullptr ? nullptr : &trusted[k]));
   }
   if (step.hyper.rule == UpdateRule::lamb) find_ratios(step, found);
+  if (found.fits.empty() && step.hyper.rule != UpdateRule::lamb) judge_by_bound(step, found);
   if (nearest == nullptr || !found.fits.empty()) return found;
   found.nearest = nearest->name;
   for (std::size_t k = 0; k < grids.size(); ++k) {

@@ -2,6 +2,7 @@
 // Identifies the arithmetic of a step.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,17 @@ struct Identification {
   std::vector<DialectDifference> differences;  ///< of the nearest
   std::vector<RatioFinding> ratios;            ///< of lamb, with the formula of master
 
-  bool named() const { return tells && !fits.empty(); }
+  bool unchanged = false;   ///< no value differs from the one before the step
+  std::string bits16 = {};  ///< "bf16" or "fp16" if all values after the step are such numbers
+  /// If no dialect fits: the largest error divided by its bound over all legal orders. Not for lamb.
+  std::optional<double> share = {};
+  std::vector<std::string> wrong = {};  ///< if no legal order has the results: wrong_formulas()
+
+  bool named() const { return !unchanged && tells && !fits.empty(); }
+  /// No dialect, and a legal order of the update.
+  bool legal() const { return !unchanged && share && *share <= 1; }
+  /// True if the step shows whether the update is right.
+  bool judged() const { return !unchanged && tells && (named() || legal() || bits16.empty()); }
 };
 
 Identification identify(const RecordedStep& step);
@@ -71,5 +82,8 @@ std::vector<std::string> shown_names(const std::vector<std::string>& names);
 
 /// For a person; ends with a newline.
 std::string identification_text(const RecordedStep& step, const Identification& found);
+
+/// In one line: the names of the dialects, or why there is none.
+std::string identification_line(const Identification& found);
 
 }  // namespace zeroproof::verification

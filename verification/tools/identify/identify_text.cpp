@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 
+#include "verification/compare/wrong_formulas.hpp"
 #include "verification/report/format.hpp"
 #include "verification/tools/identify/identify.hpp"
 
@@ -31,7 +32,7 @@ std::string finding_text(const BufferFinding& found) {
     case BufferFinding::Kind::none:
       break;
   }
-  return fmt::format("no formula: {:.1f} % of the elements leave the nearest, {}\n",
+  return fmt::format("no known formula: the nearest differs in {:.1f} % of the elements, {}\n",
                      100 * found.best.share(), found.best.text);
 }
 
@@ -65,7 +66,7 @@ std::string ratios_text(const std::vector<RatioFinding>& ratios) {
   return text;
 }
 
-/// "trust ratio: norms of all tensors together, in 3 of 3 tensors: a fault, not a dialect".
+/// "trust ratio: norms of all tensors together, 3 of 3: wrong, or an option that no dialect has".
 std::string wrong_ratios(const std::vector<RatioFinding>& ratios) {
   std::map<std::string, int> counts;
   for (const RatioFinding& r : ratios) {
@@ -73,13 +74,32 @@ std::string wrong_ratios(const std::vector<RatioFinding>& ratios) {
   }
   std::string text;
   for (const auto& [origin, count] : counts) {
-    text += fmt::format("trust ratio: {}, {} of {}: a fault, or an option that no dialect has\n",
+    text += fmt::format("trust ratio: {}, {} of {}: wrong, or an option that no dialect has\n",
                         origin, count, ratios.size());
   }
   return text;
 }
 
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// The wrong formulas, or the distance from the right one.
+std::string as_if_or(const Identification& found) {
+  if (!found.wrong.empty()) return as_if(found.wrong);
+  return fmt::format("the error is up to {:.2g} times the bound over all legal orders",
+                     *found.share);
+}
+
+std::string of_16_bits(const Identification& found) {
+  return "every value is a " + found.bits16 +
+         " number: the state has 16 bits, and no such dialect is known";
+}
+
 std::string verdict(const Identification& found) {
+  if (found.unchanged) return "nothing changed: a skipped step, or rates of 0\n";
   if (!found.tells) {
     return "every dialect gives these bits: the step identifies none (gradients or rates of "
            "zero?)\n";
@@ -92,11 +112,23 @@ std::string verdict(const Identification& found) {
     return text + (names.size() > 1 ? ", which this step does not distinguish\n" : "\n");
   }
   std::string text;
+  if (found.legal()) {
+    text = fmt::format(
+        "right, without a name: the error is at most {:.2g} of the bound over all legal orders, "
+        "and "
+        "no dialect has these bits\n",
+        *found.share);
+  } else if (!found.judged()) {
+    text = of_16_bits(found) + "\n";
+  } else if (found.share) {
+    text = fmt::format("wrong: {}\n", as_if_or(found));
+  }
   for (const BufferFinding& buffer : found.buffers) {
+    if (found.legal()) break;
     if (buffer.kind == BufferFinding::Kind::none) {
-      text += buffer.buffer + ": no formula has fewer than 1 % leave it: a fault, not a dialect\n";
+      text += buffer.buffer + ": no known formula has fewer than 1 % of the elements differ\n";
     } else if (buffer.kind == BufferFinding::Kind::leaves) {
-      text += buffer.buffer + ": elements that follow no formula: a fault, not a dialect\n";
+      text += buffer.buffer + ": some elements follow no formula\n";
     }
   }
   text += wrong_ratios(found.ratios);
@@ -146,7 +178,20 @@ std::string identification_text(const RecordedStep& step, const Identification& 
   for (const BufferFinding& buffer : found.buffers)
     text += buffer.buffer + "\n    " + finding_text(buffer);
   text += ratios_text(found.ratios);
-  return text + "\n" + verdict(found);
+  return text + "\n" + verdict(found) + "(the update alone; the gradient is taken as given)\n";
+}
+
+std::string identification_line(const Identification& found) {
+  if (found.unchanged) return "nothing changed";
+  if (!found.tells) return "every dialect has these bits";
+  if (!found.fits.empty()) return joined(shown_names(found.fits));
+  if (found.legal()) return fmt::format("right, without a name: {:.2g} of the bound", *found.share);
+  if (!found.judged()) return of_16_bits(found);
+  if (found.share) return "wrong: " + as_if_or(found);
+  for (const RatioFinding& ratio : found.ratios) {
+    if (!ratio.of_its_norms()) return "none: trust ratio: " + ratio.origin;
+  }
+  return "none; nearest: " + found.nearest;
 }
 
 }  // namespace zeroproof::verification

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "common/base/error.hpp"
+#include "common/base/float_formats.hpp"
 #include "common/io/safetensors/safetensors.hpp"
 #include "verification/cases/config/nearest.hpp"
 
@@ -34,7 +35,11 @@ class Settings {
       if (key == "program" || key == "format") continue;  // the library that wrote it
       const std::vector<std::string>& known = setting_names();
       if (std::ranges::find(known, key) != known.end()) continue;
-      refuse(file, shown_name(key) + " is no setting of a step", "it would silently do nothing",
+      if (key == "micro_batches") {
+        refuse(file, "it has the gradients of a training run and no step",
+               "a step has before.* and after.*", "use it with verify --gradients");
+      }
+      refuse(file, shown_name(key) + " is no setting of a step", "it would have no effect",
              suggestion(key, known));
     }
   }
@@ -110,9 +115,13 @@ DialectHyper read_hyper(const SafeMetadata& metadata, const std::string& file) {
   h.beta1 = settings.number("beta1", 0, below_one);
   h.beta2 = settings.number("beta2", 0, below_one);
   h.eps = settings.number("eps", 0, large);
-  const double t = settings.number("t", 1, 0x1p53);
-  if (t != std::floor(t))
-    refuse(file, "t is not whole", "it counts steps", "write 1 for the first");
+  const double t = settings.number("t", 0, 0x1p53);
+  if (t < 1 || t != std::floor(t)) {
+    refuse(file, "t is " + shown_name(settings.text("t")),
+           "it counts the applied steps with this one, from 1",
+           t == 0 ? "leave the file out if the step was skipped, or write t after the step"
+                  : "write 1 for the first");
+  }
   h.t = static_cast<std::int64_t>(t);
   h.amsgrad = settings.flag("amsgrad", false);
   h.bias_correction = settings.flag("bias_correction", true);
@@ -150,13 +159,18 @@ class TensorReader {
       refuse(file_, "there is no tensor " + shown_name(name), "a step of this rule has it",
              "write inputs as before.*, results as after.*");
     }
-    if (tensor->dtype != SafeDType::f32) {
-      refuse(file_, shown_name(name) + " is " + std::string(zeroproof::name(tensor->dtype)),
-             "dialects are those of fp32 states", "write F32");
-    }
     used_.insert(name);
     std::vector<float> values(tensor->numel());
-    if (!values.empty()) reader_.read(*tensor, 0, std::as_writable_bytes(Span<float>(values)));
+    if (tensor->dtype == SafeDType::bf16) {
+      widen<bf16>(*tensor, values);
+    } else if (tensor->dtype == SafeDType::f16) {
+      widen<fp16>(*tensor, values);
+    } else if (tensor->dtype != SafeDType::f32) {
+      refuse(file_, shown_name(name) + " is " + std::string(zeroproof::name(tensor->dtype)),
+             "states are fp32, bf16 or fp16", "write F32, BF16 or F16");
+    } else if (!values.empty()) {
+      reader_.read(*tensor, 0, std::as_writable_bytes(Span<float>(values)));
+    }
     return values;
   }
 
@@ -170,6 +184,13 @@ class TensorReader {
   }
 
  private:
+  template <class Format>
+  void widen(const SafeTensor& tensor, std::vector<float>& values) const {
+    std::vector<Format> narrow(values.size());
+    if (!narrow.empty()) reader_.read(tensor, 0, std::as_writable_bytes(Span<Format>(narrow)));
+    std::ranges::transform(narrow, values.begin(), [](Format x) { return to_float(x); });
+  }
+
   const SafetensorsReader& reader_;
   const std::string& file_;
   std::set<std::string> used_;

@@ -32,7 +32,7 @@ struct RecordedStep {
 };
 
 /// Reads a step: tensors before.grad, before.master and what the rule keeps, after.* without the
-/// gradient, all F32, each with .NAME behind it where there are several parameters; the settings
+/// gradient, all F32 (or BF16, F16: widened), each with .NAME behind it where there are several parameters; the settings
 /// are texts of the metadata.
 /// Errors (ErrorCode::io, with the file's name): no such file, no safetensors; a tensor or a
 /// setting that is missing, unknown, of another type or size, or out of its range.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/base/float_formats.hpp"
 #include "tests/verification/tools/identify/made_step.hpp"
 #include "verification/tools/identify/elements.hpp"
 #include "verification/tools/identify/identify.hpp"
@@ -115,6 +116,8 @@ TEST_CASE("wrong optimizers are no dialect, and the buffer is named") {
     });
   });
   CHECK_FALSE(inside.named());
+  CHECK_FALSE(inside.legal());
+  CHECK(inside.wrong == std::vector<std::string>{"eps were inside the square root"});
   CHECK(buffer(inside, "master").kind == BufferFinding::Kind::none);
   CHECK(buffer(inside, "exp_avg").kind == BufferFinding::Kind::formula);
   CHECK(inside.differences.size() == 1);
@@ -125,6 +128,7 @@ TEST_CASE("wrong optimizers are no dialect, and the buffer is named") {
     });
   });
   CHECK_FALSE(uncorrected.named());
+  CHECK(uncorrected.wrong == std::vector<std::string>{"there were no bias correction"});
   CHECK(buffer(uncorrected, "master").kind == BufferFinding::Kind::none);
 
   const Identification narrow = of_wrong([&](RecordedStep& step) {
@@ -141,6 +145,7 @@ TEST_CASE("wrong optimizers are no dialect, and the buffer is named") {
     for (StepTensor& t : step.tensors) t.after.exp_avg_sq = t.before.exp_avg_sq;
   });
   CHECK_FALSE(stale.named());
+  CHECK_FALSE(stale.legal());
   CHECK(buffer(stale, "exp_avg_sq").kind == BufferFinding::Kind::none);
 
   const Identification short_by_seven = of_wrong([&](RecordedStep& step) {
@@ -148,6 +153,8 @@ TEST_CASE("wrong optimizers are no dialect, and the buffer is named") {
     for (std::size_t i = t.numel() - 7; i < t.numel(); ++i) t.after.master[i] = t.before.master[i];
   });
   CHECK_FALSE(short_by_seven.named());
+  CHECK_FALSE(short_by_seven.legal());
+  CHECK(short_by_seven.wrong.empty());
   CHECK(buffer(short_by_seven, "master").kind == BufferFinding::Kind::leaves);
   CHECK(buffer(short_by_seven, "master").tail_width == 8);
   CHECK(buffer(short_by_seven, "master").unwritten);
@@ -160,6 +167,80 @@ TEST_CASE("wrong optimizers are no dialect, and the buffer is named") {
   CHECK(buffer(one_bit, "exp_avg").kind == BufferFinding::Kind::leaves);
   CHECK(buffer(one_bit, "exp_avg").best.all() == 1);
   CHECK_FALSE(buffer(one_bit, "exp_avg").unwritten);
+}
+
+TEST_CASE("a legal order without a name is right, with either rounding of the betas") {
+  for (const bool rounded : {false, true}) {
+    CAPTURE(rounded);
+    const Identification found = of_wrong([&](RecordedStep& step) {
+      const DialectHyper& h = step.hyper;
+      const double beta1 = rounded ? static_cast<float>(h.beta1) : h.beta1;
+      const double beta2 = rounded ? static_cast<float>(h.beta2) : h.beta2;
+      const double t = static_cast<double>(h.t);
+      const auto c1 = static_cast<float>(1 - std::pow(beta1, t));
+      const auto c2 = static_cast<float>(1 - std::pow(beta2, t));
+      const auto w1 = static_cast<float>(1 - beta1), w2 = static_cast<float>(1 - beta2);
+      for (StepTensor& x : step.tensors) {
+        for (std::size_t i = 0; i < x.numel(); ++i) {
+          const float g = x.grad[i], p = x.before.master[i];
+          const float m = x.before.exp_avg[i] - w1 * (x.before.exp_avg[i] - g);
+          const float v = x.before.exp_avg_sq[i] + w2 * (g * g - x.before.exp_avg_sq[i]);
+          x.after.exp_avg[i] = m;
+          x.after.exp_avg_sq[i] = v;
+          const float u = (m / c1) / (std::sqrt(v / c2) + static_cast<float>(h.eps));
+          const float decayed =
+              p - static_cast<float>(h.lr) * (static_cast<float>(h.weight_decay) * p);
+          x.after.master[i] = decayed - static_cast<float>(h.lr) * u;
+        }
+      }
+    });
+    CHECK_FALSE(found.named());
+    CHECK(found.legal());
+    CHECK(found.judged());
+    CHECK(*found.share > 0.1);
+    CHECK(found.wrong.empty());
+    CHECK(identification_line(found).find("right, without a name: 0.") == 0);
+  }
+}
+
+TEST_CASE("a step whose settings have no bound has no share of it") {
+  DialectHyper h = usual_hypers().front();
+  h.eps = 0;
+  RecordedStep step = drawn_step(h, odd_sizes, 11);
+  take(step, *find_dialect("torch-cpu-fused"));
+  CHECK(identify(step).named());
+  for (StepTensor& t : step.tensors) t.after.master = t.before.master;
+  const Identification found = identify(step);
+  CHECK_FALSE(found.named());
+  CHECK_FALSE(found.share.has_value());
+  CHECK(found.judged());
+  CHECK(identification_line(found).find("none; nearest: ") == 0);
+}
+
+TEST_CASE("a skipped step and a state of 16 bits show nothing") {
+  const Identification skipped = of_wrong([](RecordedStep& step) {
+    for (StepTensor& t : step.tensors) t.after = t.before;
+  });
+  CHECK(skipped.unchanged);
+  CHECK_FALSE(skipped.judged());
+  CHECK(identification_line(skipped) == "nothing changed");
+
+  for (const std::string format : {"bf16", "fp16"}) {
+    const auto narrowed = [&](float x) {
+      return format == "bf16" ? to_float(to_bf16(x)) : to_float(to_fp16(x));
+    };
+    const Identification narrow = of_wrong([&](RecordedStep& step) {
+      for (StepTensor& t : step.tensors) {
+        for (std::vector<float>* v : {&t.after.master, &t.after.exp_avg, &t.after.exp_avg_sq})
+          std::ranges::transform(*v, v->begin(), narrowed);
+      }
+    });
+    CHECK(narrow.bits16 == format);
+    CHECK_FALSE(narrow.judged());
+    CHECK(identification_line(narrow) ==
+          "every value is a " + format +
+              " number: the state has 16 bits, and no such dialect is known");
+  }
 }
 
 TEST_CASE("a step of zeros identifies no dialect") {
