@@ -295,10 +295,10 @@ Span<const CaseFlag> case_flags() {
        Replay::candidate, true},
       {"--plugin-timeout", &CaseFlags::plugin_timeout, runs | op | expectation, nullptr,
        "seconds a call of a plug-in may take (default: 10)", Replay::candidate},
-      {"--accept", &CaseFlags::accept, op | expectation, nullptr,
+      {"--accept", &CaseFlags::accept, runs | op | expectation, nullptr,
        "how results of a plug-in are compared: bits; any-order, within the bound of a legal "
-       "order of operations; or dialect:NAME, updates with the bits of another library "
-       "(default: bits)",
+       "order of operations (training cases: in lock-step); or, of operations, dialect:NAME, "
+       "updates with the bits of another library (default: bits)",
        Replay::candidate},
       {"--second-seed", &CaseFlags::second_seed, op | expectation, nullptr,
        "seed of the second inputs that a plug-in gets (default: drawn for each run)"},

@@ -103,6 +103,9 @@ class Wave {
       const auto at = static_cast<std::size_t>(i);
       runs_[at] = std::make_unique<CaseRun>(experiment, cases[at], settings.make_world(cases[at]),
                                             settings.options.fault, cases_at_once);
+      const CaseSpec& spec = cases[at];
+      if (settings.options.any_order && spec.implementation.foreign && spec.mode == Mode::lockstep)
+        runs_[at]->accept_any_order();
     });
   }
 

@@ -124,6 +124,13 @@ CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique
   }
 }
 
+void CaseRun::accept_any_order() {
+  any_order_ = true;
+  for (const auto& rank : ranks_) {
+    if (rank) rank->accept_any_order();
+  }
+}
+
 void CaseRun::record_error(const std::exception& error, const std::string& when) {
   Status status = Status::error;
   std::string reason = message_of(error);
@@ -193,6 +200,7 @@ std::vector<RankReport> CaseRun::reports() const {
 Result CaseRun::result(const std::optional<Digest>& truth_hash, const std::string& replay) {
   Result result = training_result(spec_);
   result.replay = replay;
+  if (any_order_) result.held_to = "any-order";
   std::vector<RankReport> all = reports();
   if (error_.empty()) {
     try {

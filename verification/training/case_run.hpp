@@ -30,6 +30,9 @@ class CaseRun {
   /// Runs one step on all ranks of this process. After an error or a stop, further steps do nothing.
   void run_step(std::int64_t step, GradCache& leaves, const reference::DenseOptimizer* truth);
 
+  /// Results of a plug-in in lock-step may be those of any legal order; before the first step.
+  void accept_any_order();
+
   /// Verdict over all steps so far. `truth_hash`: trajectory of the undistributed optimizer, if
   /// this process has it. Collective over the processes of the case; complete in the process of
   /// rank 0.
@@ -50,7 +53,7 @@ class CaseRun {
   std::vector<std::unique_ptr<RankComparison>> ranks_;
   std::vector<std::optional<StepCalls>> device_calls_;  // [ranks_]
   std::int64_t steps_ = 0;
-  bool over_ = false;
+  bool over_ = false, any_order_ = false;
   Status error_status_ = Status::pass;
   std::string error_;
   std::vector<RankFlight> flights_;

@@ -33,6 +33,9 @@ class TrainingSuite final : public Suite {
   }
 
   void check(const VerifyOptions& options, const std::vector<std::string>& ids) const override {
+    ZP_CHECK(options.expectation == nullptr || ids.empty(), ErrorCode::config,
+             "--accept dialect:... was given with training cases",
+             "their steps are compared with the contract's", "use any-order, or an operation");
     std::vector<CaseSpec> cases;
     for (const std::string& id : ids) cases.push_back(case_of(id));
     check_training(options, cases);

@@ -162,6 +162,7 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
                                                  const Buffers& reference, const Buffers& candidate,
                                                  const reference::DenseOptimizer* truth) {
   std::set<BufferId> same;
+  if (any_order_) any_order_->take_factors(reference);
   for (const auto& [id, ours] : reference) {
     if (!may_hide(spec_, id) && candidate.find(id) == candidate.end()) {
       note_problem(step, phase, name(id), "is not exposed, so it cannot be compared");
@@ -175,19 +176,27 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
         "the reference does not, so it cannot be compared",
         "expose the buffers of the contract's table");
     const bool native = id == BufferId::grad_sum && spec_.place.grad_sum == GradSum::native;
-    const Comparison result = native ? compare_native(theirs.view, pieces_of(theirs), exact_sums_)
-                                     : compare_buffers(ours->second, theirs);
-    PhaseTally& sum = tally(phase, id, native ? "bound" : "reference");
+    const bool any_order = any_order_ && any_order_->applies(phase, theirs);
+    const Comparison result =
+        native      ? compare_native(theirs.view, pieces_of(theirs), exact_sums_)
+        : any_order ? any_order_->compare(phase, ours->second, theirs, pieces_of(theirs))
+                    : compare_buffers(ours->second, theirs);
+    PhaseTally& sum = tally(phase, id, native || any_order ? "bound" : "reference");
     sum.compared += result.compared;
     sum.differing += result.differing;
     if (result.same_bits && !native) same.insert(id);
     if (!result.first || judge_.first()) continue;
     Divergence at =
         place(step, phase, name(id),
-              native ? "is outside the bound around the exact sum"
-                     : "differs from the reference" + groups_difference(ours->second, theirs) +
-                           norm_difference(phase, candidate, truth));
-    if (!native) at.hint = hint_of(phase, ours->second, theirs);
+              native      ? "is outside the bound around the exact sum"
+              : any_order ? "is outside the bound of any legal order"
+                          : "differs from the reference" + groups_difference(ours->second, theirs) +
+                                norm_difference(phase, candidate, truth));
+    if (any_order) {
+      if (phase == Phase::update) at.hint = any_order_->wrong_formula(candidate, pieces_of(theirs));
+    } else if (!native) {
+      at.hint = hint_of(phase, ours->second, theirs);
+    }
     count_comparison(result, theirs, std::move(at));
   }
   return same;

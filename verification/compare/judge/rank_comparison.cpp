@@ -38,6 +38,7 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
   if (setup.grad_sum == GradSum::native) setup.grad_sum = GradSum::tree;
   reference_groups_.place(setup);
   reference_ = make_reference(setup);
+  reference_setup_ = setup;
   setup.grad_sum = spec.place.grad_sum;
   setup.overlap = spec.place.overlap;
   setup.windows = spec.place.windows;
@@ -127,12 +128,17 @@ void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_r
   check_padding(step, phase, theirs);
   const bool lockstep = spec_.mode == Mode::lockstep;
   if (lockstep) overwrite(phase, ours, theirs, same);
+  if (any_order_) any_order_->keep(ours);
   remember_storage(phase, lockstep ? theirs : Buffers{});
 }
 
 void RankComparison::run_step(std::int64_t step, GradCache& leaves,
                               const reference::DenseOptimizer* truth) {
   require_fp_environment("rank " + std::to_string(comms_.harness->rank()));
+  if (any_order_) {
+    any_order_->begin_step(reference_->applied_steps() + 1);
+    any_order_->keep(by_id(reference_->exposed(Phase::update)));  // of the first state, at first
+  }
   const Scales before{reference_->loss_scaler().log2_scale, candidate_->loss_scaler().log2_scale};
   const StepGrads ours(grad_maker_, leaves, *reference_, step, before.reference);
   // In lock-step both sides have the same parameters, so ranks that compute a gradient together

@@ -13,6 +13,7 @@
 #include "reference/distributed_optimizer.hpp"
 #include "verification/cases/case_layout.hpp"
 #include "verification/compare/judge.hpp"
+#include "verification/compare/judge/any_order.hpp"
 #include "verification/compare/judge/byte_account.hpp"
 #include "verification/compare/judge/exact_sums.hpp"
 #include "verification/compare/judge/rank_buffers.hpp"
@@ -39,6 +40,9 @@ class RankComparison {
                  const Communicators& comms, int omp_threads, const MakeOptimizer& make_candidate,
                  const MakeOptimizer& make_reference = reference::make_distributed_optimizer,
                  GradStatsFn* candidate_stats = nullptr);
+
+  /// From now on results of a foreign candidate in lock-step may be those of any legal order.
+  void accept_any_order() { any_order_.emplace(reference_setup_); }
 
   /// Runs one step of both sides. `truth` is the undistributed optimizer after the same step, or nullptr.
   /// Collective over the ranks of the case.
@@ -161,6 +165,7 @@ class RankComparison {
   RankGroups reference_groups_, candidate_groups_, harness_groups_;
   ByteAccount account_;  // outlives the candidate, whose communicators it wraps
   GradMaker grad_maker_;
+  OptimizerSetup reference_setup_;
   OptimizerSetup harness_setup_;  // coordinates of this rank, with the harness's groups
   ExactSums exact_sums_;          // of the step's leaves, with native sums
   std::unique_ptr<DistributedOptimizer> reference_;
@@ -169,6 +174,7 @@ class RankComparison {
   std::vector<std::vector<std::byte>> stored_;  // [storage_], content after the last phase
   std::vector<bool> changed_;  // [storage_], true if check_write_set() found an illegal write
   std::vector<float> master_before_;
+  std::optional<AnyOrder> any_order_;
   std::vector<PhaseTally> tallies_;
   Judge judge_;
   TrajectoryHash reference_hash_{spec_.place.grad_sum}, candidate_hash_{spec_.place.grad_sum};

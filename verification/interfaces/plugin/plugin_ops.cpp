@@ -1,7 +1,8 @@
 #include "verification/interfaces/plugin/plugin_ops.hpp"
 
+#include <algorithm>
 #include <array>
-#include <set>
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
@@ -64,15 +65,30 @@ void run_through(const char* operation, const Exec& exec, std::vector<PluginOper
   used().plugin->call(call);
 }
 
-/// Settings of an update in a step: the scalars of R5 and the flags of its rule, without the values
-/// they derive from.
-std::vector<OpSetting> settings_of(const StepScalars& scalars, const OptimizerHyper& flags) {
-  static const std::set<std::string> unknown = {
-      "t", "lr", "eps", "weight_decay", "dampening", "bias_correction"};
-  std::vector<OpSetting> settings = described({flags, 0, scalars});
-  std::erase_if(settings,
-                [](const OpSetting& setting) { return unknown.count(setting.name) == 1; });
-  return settings;
+/// The step whose sqrt(1 - beta2^t), rounded to fp32, is `root`. Where neighbouring steps have the
+/// same root, one of them: the correction has the same bits. 1 or 2 where there is none.
+std::int64_t step_of(const StepScalars& scalars) {
+  const double root = scalars.sqrt_bias_correction2, beta2 = scalars.beta2;
+  if (scalars.is_first != 0) return 1;
+  if (!(root < 1) || !(beta2 > 0)) return 2;
+  const std::int64_t near = std::llround(std::log1p(-root * root) / std::log(beta2));
+  for (const std::int64_t t : {near, near - 1, near + 1}) {
+    const double power = std::pow(beta2, static_cast<double>(t));
+    if (t > 1 && static_cast<float>(std::sqrt(1 - power)) == scalars.sqrt_bias_correction2)
+      return t;
+  }
+  return std::max<std::int64_t>(2, near);
+}
+
+/// Settings of an update in a step: its scalars of R5, the flags of its rule, and the settings that
+/// the scalars show, as fp32.
+std::vector<OpSetting> settings_of(const StepScalars& scalars, OptimizerHyper hyper) {
+  hyper.lr = scalars.lr;
+  hyper.eps = scalars.eps;
+  hyper.weight_decay = scalars.weight_decay;
+  hyper.dampening = 1 - double{scalars.one_minus_dampening};
+  hyper.bias_correction = scalars.sqrt_bias_correction2 != 1 || scalars.step_size != scalars.lr;
+  return described({hyper, step_of(scalars), scalars});
 }
 
 template <const auto& name>

@@ -41,6 +41,36 @@ TEST_CASE("plug-in step: a wrong update is found in the phase update") {
   CHECK(result.out.find("6 fail") != std::string::npos);
 }
 
+TEST_CASE("plug-in step: another order passes where it is accepted, and a wrong formula is named") {
+  const std::string accept = " --accept any-order";
+  const std::string two =
+      "byte_gpt_tiny --recipe adamw --dtype bf16,fp16 --stage 0,3 --world self,threads:3";
+  const CliResult bits = verify(two, "other");
+  CHECK(bits.exit_code == 1);
+  CHECK(bits.out.find("0 pass, 8 fail") != std::string::npos);
+  const CliResult order = verify(two + accept, "other");
+  CAPTURE(order.out);
+  CHECK(order.exit_code == 0);
+  CHECK(order.out.find("8 pass, 0 fail") != std::string::npos);
+  const std::string grid =
+      "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 2 --world threads:4 --grid 2x2x1";
+  CHECK(verify(grid + accept, "other").exit_code == 0);
+
+  const CliResult lost = verify(two + accept, "lost");
+  CHECK(lost.exit_code == 1);
+  CHECK(lost.out.find("is outside the bound of any legal order\n") != std::string::npos);
+  const CliResult wrong = verify(two + accept, "wrong");
+  CHECK(wrong.exit_code == 1);
+  CHECK(wrong.out.find(
+            "first at  step 1  phase update  rank 0  buffer master: is outside the bound") !=
+        std::string::npos);
+  CHECK(wrong.out.find(
+            "hint      as if eps were inside the square root, before the bias correction\n") !=
+        std::string::npos);
+  expect_refusal(verify("byte_gpt_tiny --accept dialect:torch-cpu-fused", "other"),
+                 "was given with training cases");
+}
+
 TEST_CASE("plug-in step: a crash ends its case, and the next has a new process") {
   const CliResult result = verify(places, "step_dies");
   CAPTURE(result.out);
