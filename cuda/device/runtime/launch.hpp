@@ -41,7 +41,7 @@ template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), int grid, int block, Arguments&&... args) {
   kernel<<<static_cast<unsigned>(grid), static_cast<unsigned>(block), 0, current_cuda_stream()>>>(
       std::forward<Arguments>(args)...);
-  check_cuda(cudaGetLastError(), "launching a kernel");
+  check_cuda(cudaGetLastError(), __PRETTY_FUNCTION__);  // has the types of its parameters
   count_launch();
 }
 
