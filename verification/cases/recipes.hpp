@@ -29,8 +29,8 @@ std::string configured_recipe(const RunConfig& config);
 /// unknown name, setting or value.
 RunConfig under_recipe(RunConfig config, const std::string& recipe);
 
-/// The first setting, as "optimizer.amsgrad", that was changed from `plain` to `config` without an effect, because the
-/// recipe has a value of its own for it; "" if there is none.
+/// The first setting, as "optimizer.amsgrad", that was changed from `plain` to `config` without an
+/// effect, because the recipe sets it; "" if there is none.
 std::string ignored_setting(RunConfig plain, RunConfig config, const std::string& recipe);
 
 /// The name of a recipe in tables: "adamw", or with 12 settings "adamw+12".
