@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "common/base/error.hpp"
 #include "common/io/json.hpp"
@@ -19,6 +20,8 @@ Json member(const Json& config, std::string_view path) {
                                        : member(config.at(key), path.substr(dot + 1));
 }
 
+constexpr std::string_view initial_scale_power = "fp16.initial_scale_power";  // of two
+
 /// A key of DeepSpeed and what is written here instead, with {} for its value.
 struct Translation {
   std::string_view theirs, ours;
@@ -29,13 +32,25 @@ constexpr std::array in_toml = {
     Translation{"optimizer.params.weight_decay", "optimizer.weight_decay = {}"},
     Translation{"gradient_clipping", "optimizer.max_norm = {}"},
     Translation{"gradient_accumulation_steps", "run.micro_batches = {} times the ranks"},
-    Translation{"fp16.initial_scale_power", "loss_scaler.initial_loss_scale = 2^{}"},
+    Translation{initial_scale_power, "loss_scaler.initial_loss_scale = {}"},
     Translation{"fp16.loss_scale_window", "loss_scaler.growth_interval = {}"},
     Translation{"fp16.hysteresis", "loss_scaler.hysteresis = {}"},
     Translation{"fp16.min_loss_scale", "loss_scaler.min_loss_scale = {}"}};
 constexpr std::array as_flags = {
     Translation{"zero_optimization.stage", "--stage {}"},
     Translation{"zero_optimization.reduce_bucket_size", "--bucket {}"}};
+
+/// A value as TOML and flags have it: 5e8 is 500000000, and a power of two its number.
+std::string value_text(const Json& value, bool is_power) {
+  const bool number = value.kind() == Json::Kind::real || value.kind() == Json::Kind::integer ||
+                      value.kind() == Json::Kind::unsigned_integer;
+  if (!number) return value.dump();
+  const double x = is_power ? std::exp2(value.get<double>()) : value.get<double>();
+  const bool whole = x == std::floor(x) && std::fabs(x) < 0x1p62;
+  return whole      ? std::to_string(static_cast<std::int64_t>(x))
+         : is_power ? "2^" + value.dump()
+                    : value.dump();
+}
 
 template <class Table>
 std::string translated(const Json& config, const Table& table, const char* between) {
@@ -44,10 +59,8 @@ std::string translated(const Json& config, const Table& table, const char* betwe
     const Json value = member(config, one.theirs);
     if (value.is_null()) continue;
     std::string ours(one.ours);
-    const std::string shown = value.kind() == Json::Kind::real && value.get<double>() >= 1e6
-                                  ? std::to_string(value.get<std::int64_t>())
-                                  : value.dump();
-    text += (text.empty() ? "" : between) + ours.replace(ours.find("{}"), 2, shown);
+    text += (text.empty() ? "" : between) +
+            ours.replace(ours.find("{}"), 2, value_text(value, one.theirs == initial_scale_power));
   }
   return text;
 }
