@@ -109,6 +109,48 @@ TEST_CASE("lr_schedule: OneCycleLR and WarmupLR with their defaults") {
   }
 }
 
+// Step s counts from 0, as theirs do.
+TEST_CASE("lr_schedule: conventions of transformers, torchtitan, PyTorch, optax and Megatron-LM") {
+  constexpr double pi = 3.14159265358979323846;
+  constexpr double max = 2e-3, floor = 1e-4;
+  constexpr int warmup = 3, last = 12, stable = 5, decay = 4;
+  const auto wave = [&](double low, double part) {
+    return low + 0.5 * (1 + std::cos(pi * part)) * (max - low);
+  };
+  const auto matches = [&](const ScheduleConfig& s, const auto& theirs) {
+    for (int step = 0; step < last; ++step) {
+      CAPTURE(step);
+      const double ours = scheduled_lr(s, max, s.min_lr, progress_of(s, step + 1, 1));
+      CHECK(std::fabs(ours - theirs(step)) <= 16 * 0x1p-53 * max);
+    }
+  };
+  ScheduleConfig cosine = warm(WarmupShape::linear, warmup);
+  cosine.first_is_zero = true;
+  cosine.decay = DecayShape::cosine;
+  cosine.decay_end = last;
+  const auto warmed = [&](double low) {
+    return [&, low](int s) {
+      return s < warmup ? max * s / warmup
+                        : wave(low, static_cast<double>(s - warmup) / (last - warmup));
+    };
+  };
+  matches(cosine, warmed(0));  // get_cosine_schedule_with_warmup
+  cosine.min_lr = floor;
+  matches(cosine, warmed(floor));  // OptimizerParamScheduler
+  cosine.warmup = 0;
+  matches(cosine, [&](int s) { return wave(floor, s / 12.0); });  // cosine_decay_schedule
+  cosine.decay_end = 11;
+  matches(cosine, [&](int s) { return wave(floor, s / 11.0); });  // CosineAnnealingLR
+  ScheduleConfig titan = warm(WarmupShape::linear, warmup + 1);
+  titan.decay = DecayShape::wsd;
+  titan.decay_end = warmup + stable + decay + 1;
+  titan.wsd_decay = decay;
+  matches(titan, [&](int s) {
+    if (s < warmup) return max * (s + 1) / (warmup + 1);
+    return s < warmup + stable ? max : max * (1 - static_cast<double>(s - warmup - stable) / decay);
+  });
+}
+
 TEST_CASE("lr_schedule: a table of rates") {
   ScheduleConfig s;
   s.decay = DecayShape::table;
