@@ -451,6 +451,7 @@ std::optional<std::vector<std::string>> wrong_formulas(const UpdateSetup& setup,
   right.moments = right.master = setup;
   if (wrong_elements(right, tensors) < enough) return std::nullopt;
   std::vector<std::string> found;
+  if (fits(right, tensors)) return found;  // within the same limit, so others would explain nothing
   for (const Formula& formula : catalogue) {
     Assumed assumed = right;
     if (formula.change(assumed) && fits(assumed, tensors)) found.emplace_back(formula.text);
@@ -463,10 +464,11 @@ std::optional<std::vector<std::string>> wrong_formulas(const UpdateSetup& setup,
   return found;
 }
 
-double share_of_bound(const UpdateSetup& setup, Span<const UpdateResults> tensors) {
+std::optional<double> share_of_bound(const UpdateSetup& setup, Span<const UpdateResults> tensors) {
   UpdateBounds bounds(setup.hyper, setup.t);
   bounds.set_betas(setup.beta1, setup.beta2);
   double worst = 0;
+  std::int64_t judged = 0, results = 0;
   for (const UpdateResults& r : tensors) {
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(r.grad.size()); ++i) {
       const UpdateState& b = r.before;
@@ -475,9 +477,12 @@ double share_of_bound(const UpdateSetup& setup, Span<const UpdateResults> tensor
                              at(b.max_exp_avg_sq, i), at(b.momentum_buffer, i)});
       each_result(bound, r.after, i, [&](const ElementBound& one, float got) {
         worst = std::max(worst, one.ratio(got));
+        judged += one.judged ? 1 : 0;
+        ++results;
       });
     }
   }
+  if (100 * judged < 99 * results && worst <= 1) return std::nullopt;
   return worst;
 }
 

@@ -37,8 +37,9 @@ std::optional<std::vector<std::string>> wrong_formulas(const UpdateSetup& setup,
                                                        Span<const UpdateResults> tensors);
 
 /// The largest error of a result divided by its bound over all legal orders; above 1: in no legal
-/// order. Results outside the bound's conditions are judged by class. Not for lamb.
-double share_of_bound(const UpdateSetup& setup, Span<const UpdateResults> tensors);
+/// order. Results outside the bound's conditions are judged by class; nothing if these are more than
+/// 1 % and none is wrong. Not for lamb.
+std::optional<double> share_of_bound(const UpdateSetup& setup, Span<const UpdateResults> tensors);
 
 /// "as if eps were inside the square root, or as if t were one less"; "" for none.
 std::string as_if(const std::vector<std::string>& formulas);

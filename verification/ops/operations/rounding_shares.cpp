@@ -38,6 +38,11 @@ class RoundingShares final : public CallStatistic {
       const auto bits = std::bit_cast<std::uint32_t>(source[i]);
       const std::uint32_t below = bits & 0xFFFFU;
       if (!std::isfinite(source[i]) || below == 0) continue;
+      const std::uint32_t near = bits >> 16U, got = target[i].bits;
+      if (got != near && got != near + 1 && problem_.empty()) {
+        problem_ = fmt::format("target[{}] is {:#06x}, and the neighbours are {:#06x} and {:#06x}",
+                               i, got, near, near + 1);
+      }
       const double share = below / 65536.0;
       Bin& bin = here[below >> 12U];
       ++bin.values;

@@ -1,6 +1,7 @@
 #include "verification/tools/identify/identify.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "common/base/error.hpp"
@@ -168,9 +169,11 @@ bool all_buffers(const RecordedStep& step, const std::vector<BufferGrid>& grids,
 
 std::string bits16_of(const RecordedStep& step, const std::vector<BufferGrid>& grids) {
   const auto all_are = [&](auto narrowed) {
-    return all_buffers(step, grids, [&](const auto& values, const auto&) {
-      return std::ranges::all_of(values,
-                                 [&](float x) { return same_value(to_float(narrowed(x)), x); });
+    const auto fits = [&](float x) { return same_value(to_float(narrowed(x)), x); };
+    const auto is_number = [](float x) { return std::isfinite(x) && x != 0; };
+    return all_buffers(step, grids, [&](const auto& values, const auto& was) {
+      return std::ranges::all_of(values, fits) && std::ranges::all_of(was, fits) &&
+             std::ranges::any_of(values, is_number);
     });
   };
   if (all_are([](float x) { return to_bf16(x); })) return "bf16";
@@ -210,8 +213,8 @@ void judge_by_bound(const RecordedStep& step, Identification& found) try {
     results.push_back({tensor.grad, view(tensor.before), view(tensor.after)});
   for (const bool rounded_betas : {false, true}) {
     const UpdateSetup setup = setup_of(step, rounded_betas);
-    const double share = share_of_bound(setup, results);
-    if (!found.share || share < *found.share) found.share = share;
+    const std::optional<double> share = share_of_bound(setup, results);
+    if (share && (!found.share || *share < *found.share)) found.share = share;
     if (found.legal()) return;
     for (const std::string& formula :
          wrong_formulas(setup, results).value_or(std::vector<std::string>{})) {

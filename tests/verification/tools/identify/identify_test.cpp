@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "common/base/float_formats.hpp"
 #include "tests/verification/tools/identify/made_step.hpp"
@@ -231,7 +232,8 @@ TEST_CASE("a skipped step and a state of 16 bits show nothing") {
     };
     const Identification narrow = of_wrong([&](RecordedStep& step) {
       for (StepTensor& t : step.tensors) {
-        for (std::vector<float>* v : {&t.after.master, &t.after.exp_avg, &t.after.exp_avg_sq})
+        for (std::vector<float>* v : {&t.after.master, &t.after.exp_avg, &t.after.exp_avg_sq,
+                                      &t.before.master, &t.before.exp_avg, &t.before.exp_avg_sq})
           std::ranges::transform(*v, v->begin(), narrowed);
       }
     });
@@ -241,6 +243,25 @@ TEST_CASE("a skipped step and a state of 16 bits show nothing") {
           "every value is a " + format +
               " number: the state has 16 bits, and no such dialect is known");
   }
+}
+
+TEST_CASE("results of zeros, and results that no bound judges, are not right") {
+  const Identification zeros = of_wrong([](RecordedStep& step) {
+    for (StepTensor& t : step.tensors) {
+      for (std::vector<float>* v : {&t.after.master, &t.after.exp_avg, &t.after.exp_avg_sq})
+        std::ranges::fill(*v, 0.0F);
+    }
+  });
+  CHECK(zeros.bits16.empty());
+  CHECK(zeros.judged());
+  CHECK_FALSE(zeros.legal());
+  const Identification huge = of_wrong([](RecordedStep& step) {
+    for (StepTensor& t : step.tensors) {
+      std::ranges::fill(t.grad, 1e20F);
+      std::ranges::fill(t.after.exp_avg_sq, std::numeric_limits<float>::infinity());
+    }
+  });
+  CHECK_FALSE(huge.legal());
 }
 
 TEST_CASE("a step of zeros identifies no dialect") {
