@@ -409,14 +409,15 @@ std::optional<GradFactor> grad_factor(const Assumed& right, Span<const UpdateRes
   const OptimizerHyper& h = right.moments.hyper;
   const bool average = traits_of(h.rule).keeps[StateSlot::exp_avg];
   const double keep = average ? right.moments.beta1 : h.momentum;
-  const double take = average ? 1 - right.moments.beta1 : 1 - h.dampening;
+  const bool is_first = !average && right.moments.t == 1;  // the buffer is the gradient itself
+  const double take = average ? 1 - right.moments.beta1 : is_first ? 1 : 1 - h.dampening;
   const bool coupled = traits_of(h.rule).decay == DecayKind::coupled;
   double best = 0, factor = 0;
   for (const UpdateResults& r : tensors) {
     const Span<const float> was = average ? r.before.exp_avg : r.before.momentum_buffer;
     const Span<const float> is = average ? r.after.exp_avg : r.after.momentum_buffer;
     for (std::size_t i = 0; i < is.size(); ++i) {
-      const double old = was.empty() ? 0 : keep * was[i];
+      const double old = was.empty() || is_first ? 0 : keep * was[i];
       const double decay = coupled ? take * h.weight_decay * r.before.master[i] : 0;
       const double given = (h.maximize ? -take : take) * r.grad[i];
       const double made = is[i] - old - decay;

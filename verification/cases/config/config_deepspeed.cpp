@@ -57,7 +57,7 @@ std::string translated(const Json& config, const Table& table, const char* betwe
   std::string text;
   for (const Translation& one : table) {
     const Json value = member(config, one.theirs);
-    if (value.is_null()) continue;
+    if (value.is_null() || value.kind() == Json::Kind::text) continue;  // "auto"
     std::string ours(one.ours);
     text += (text.empty() ? "" : between) +
             ours.replace(ours.find("{}"), 2, value_text(value, one.theirs == initial_scale_power));

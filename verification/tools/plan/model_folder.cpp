@@ -211,7 +211,8 @@ PlannedModel configured_model(const std::string& path) {
 std::string model_file_in(const std::string& folder) {
   for (const char* name : {"model.safetensors.index.json", "model.safetensors", "config.json"}) {
     const fs::path file = fs::path(folder) / name;
-    if (fs::exists(file)) return file.string();
+    std::error_code unreadable;
+    if (fs::exists(file, unreadable)) return file.string();
   }
   fail(ErrorCode::config,
        folder + " has no model.safetensors.index.json, model.safetensors or config.json",

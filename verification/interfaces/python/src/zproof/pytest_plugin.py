@@ -155,7 +155,8 @@ class Zproof:
             given["dtype"] = dtype
         given.setdefault("seed", self.seed)
         second = self._node.config.getoption("--zp-second-seed")
-        given.setdefault("second_seed", draw_seed() if second is None else int(second))
+        if given.get("second_seed") is None:
+            given["second_seed"] = draw_seed() if second is None else int(second)
         self.replay = f"{self._again} --zp-second-seed {given['second_seed']}"
         given.setdefault("replay", self.replay)
         verdict = judge(fn, op, **given)
