@@ -33,7 +33,7 @@ int identify_one(const std::string& file) {
 /// nothing do not count.
 int identify_many(const std::vector<std::string>& files) {
   std::optional<std::vector<std::string>> common;
-  std::int64_t judged = 0, legal = 0, wrong = 0, elements = 0;
+  std::int64_t judged = 0, legal = 0, wrong = 0, unknown = 0, elements = 0;
   for (const std::string& file : files) {
     const RecordedStep step = read_step(file);
     const Identification found = identify(step);
@@ -42,21 +42,23 @@ int identify_many(const std::vector<std::string>& files) {
     if (!found.judged()) continue;
     ++judged;
     legal += found.legal() ? 1 : 0;
-    wrong += found.named() || found.legal() ? 0 : 1;
+    if (!found.named() && !found.legal()) ++(found.share ? wrong : unknown);
     common = common ? in_both(*common, found.fits) : found.fits;
   }
   std::string names;
   for (const std::string& name : shown_names(common.value_or(std::vector<std::string>{})))
     names += (names.empty() ? "" : ", ") + name;
-  const std::string verdict = judged == 0      ? "they show nothing"
-                              : wrong > 0      ? std::to_string(wrong) + " wrong"
+  const std::string verdict = judged == 0 ? "they show nothing"
+                              : wrong > 0 ? std::to_string(wrong) + " wrong"
+                              : unknown > 0
+                                  ? std::to_string(unknown) + " without a dialect or a bound"
                               : !names.empty() ? names
                               : legal > 0      ? "right, without a name"
                                                : "no dialect has the bits of all";
   print("\n" + std::to_string(files.size()) + " steps, " + std::to_string(elements) +
         " elements: " + verdict + "\n(the updates alone; the gradients are taken as given)\n");
   if (judged == 0) return 4;
-  return wrong == 0 && (!names.empty() || legal > 0) ? 0 : 1;
+  return wrong + unknown == 0 && (!names.empty() || legal > 0) ? 0 : 1;
 }
 
 }  // namespace

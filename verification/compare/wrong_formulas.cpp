@@ -15,7 +15,7 @@ namespace zeroproof::verification {
 namespace {
 
 constexpr double allowed = 2;  // of the bound: inputs of a wrong formula may be rounded once more
-constexpr std::int64_t enough = 3;  // elements: a wrong formula may have fewer by chance
+constexpr std::int64_t enough = 3;  // results: a wrong formula may have fewer by chance
 
 /// What a program is assumed to have computed.
 struct Assumed {
@@ -352,50 +352,54 @@ class Model {
   UpdateBounds moments_, master_;
 };
 
-/// Calls visit(bound, result) for every result of an element.
-template <class Visit>
-void each_result(const UpdateBound& bound, const UpdateState& after, std::int64_t i,
-                 const Visit& visit) {
-  visit(bound.master, after.master[i]);
-  if (!after.exp_avg.empty()) visit(bound.exp_avg, after.exp_avg[i]);
-  if (!after.exp_avg_sq.empty()) visit(bound.exp_avg_sq, after.exp_avg_sq[i]);
-  if (!after.max_exp_avg_sq.empty()) visit(bound.max_exp_avg_sq, after.max_exp_avg_sq[i]);
-  if (!after.momentum_buffer.empty()) visit(bound.momentum_buffer, after.momentum_buffer[i]);
-}
-
-/// True if it gives every result.
-bool fits(const Assumed& assumed, Span<const UpdateResults> tensors) {
-  std::optional<Model> model;
-  try {
-    model.emplace(assumed);
-  } catch (const Error&) {
-    return false;  // its settings are out of range
-  }
+/// Calls visit(bound, result) for every result; bound_of(tensor, element) has the bounds. Ends after
+/// an element for which a visit returned false.
+template <class BoundOf, class Visit>
+void each_result(Span<const UpdateResults> tensors, const BoundOf& bound_of, const Visit& visit) {
   for (const UpdateResults& r : tensors) {
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(r.grad.size()); ++i) {
-      bool all = true;
-      each_result(model->of(r, i), r.after, i, [&](const ElementBound& bound, float got) {
-        all = all && !(bound.judged && !(bound.ratio(got) <= allowed));
-      });
-      if (!all) return false;
+      const UpdateBound bound = bound_of(r, i);
+      bool goes_on = true;
+      const auto one = [&](Span<const float> after, const ElementBound& its_bound) {
+        if (!after.empty()) goes_on = visit(its_bound, after[i]) && goes_on;
+      };
+      one(r.after.master, bound.master);
+      one(r.after.exp_avg, bound.exp_avg);
+      one(r.after.exp_avg_sq, bound.exp_avg_sq);
+      one(r.after.max_exp_avg_sq, bound.max_exp_avg_sq);
+      one(r.after.momentum_buffer, bound.momentum_buffer);
+      if (!goes_on) return;
     }
   }
-  return true;
 }
 
-/// Elements with a result that the right formula does not give.
-std::int64_t wrong_elements(const Assumed& right, Span<const UpdateResults> tensors) {
+/// True if a formula gives every result that its bound judges, and that are enough.
+bool fits(const Assumed& assumed, Span<const UpdateResults> tensors) try {
+  const Model model(assumed);
+  bool all = true;
+  std::int64_t judged = 0;
+  each_result(
+      tensors, [&](const UpdateResults& r, std::int64_t i) { return model.of(r, i); },
+      [&](const ElementBound& bound, float got) {
+        judged += bound.judged ? 1 : 0;
+        all = all && (!bound.judged || bound.ratio(got) <= allowed);
+        return all;
+      });
+  return all && judged >= enough;
+} catch (const Error&) {
+  return false;  // its settings are out of range
+}
+
+/// Results that the right formula does not give.
+std::int64_t wrong_results(const Assumed& right, Span<const UpdateResults> tensors) {
   const Model model(right);
   std::int64_t count = 0;
-  for (const UpdateResults& r : tensors) {
-    for (std::int64_t i = 0; i < static_cast<std::int64_t>(r.grad.size()); ++i) {
-      bool wrong = false;
-      each_result(model.of(r, i), r.after, i, [&](const ElementBound& bound, float got) {
-        wrong = wrong || (bound.judged && !(bound.ratio(got) <= 1));
+  each_result(
+      tensors, [&](const UpdateResults& r, std::int64_t i) { return model.of(r, i); },
+      [&](const ElementBound& bound, float got) {
+        count += bound.judged && !(bound.ratio(got) <= 1) ? 1 : 0;
+        return true;
       });
-      count += wrong ? 1 : 0;
-    }
-  }
   return count;
 }
 
@@ -450,7 +454,7 @@ std::optional<std::vector<std::string>> wrong_formulas(const UpdateSetup& setup,
   if (traits_of(setup.hyper.rule).trust_ratio) return std::nullopt;
   Assumed right;
   right.moments = right.master = setup;
-  if (wrong_elements(right, tensors) < enough) return std::nullopt;
+  if (wrong_results(right, tensors) < enough) return std::nullopt;
   std::vector<std::string> found;
   if (fits(right, tensors)) return found;  // within the same limit, so others would explain nothing
   for (const Formula& formula : catalogue) {
@@ -470,19 +474,19 @@ std::optional<double> share_of_bound(const UpdateSetup& setup, Span<const Update
   bounds.set_betas(setup.beta1, setup.beta2);
   double worst = 0;
   std::int64_t judged = 0, results = 0;
-  for (const UpdateResults& r : tensors) {
-    for (std::int64_t i = 0; i < static_cast<std::int64_t>(r.grad.size()); ++i) {
-      const UpdateState& b = r.before;
-      const UpdateBound bound =
-          bounds(r.grad[i], {at(b.master, i), at(b.exp_avg, i), at(b.exp_avg_sq, i),
-                             at(b.max_exp_avg_sq, i), at(b.momentum_buffer, i)});
-      each_result(bound, r.after, i, [&](const ElementBound& one, float got) {
-        worst = std::max(worst, one.ratio(got));
-        judged += one.judged ? 1 : 0;
+  each_result(
+      tensors,
+      [&](const UpdateResults& r, std::int64_t i) {
+        const UpdateState& b = r.before;
+        return bounds(r.grad[i], {at(b.master, i), at(b.exp_avg, i), at(b.exp_avg_sq, i),
+                                  at(b.max_exp_avg_sq, i), at(b.momentum_buffer, i)});
+      },
+      [&](const ElementBound& bound, float got) {
+        worst = std::max(worst, bound.ratio(got));
+        judged += bound.judged ? 1 : 0;
         ++results;
+        return true;
       });
-    }
-  }
   if (100 * judged < 99 * results && worst <= 1) return std::nullopt;
   return worst;
 }

@@ -1,5 +1,7 @@
 #include "verification/training/training_suite.hpp"
 
+#include <algorithm>
+
 #include "common/base/error.hpp"
 #include "verification/cases/experiment.hpp"
 #include "verification/training/bytes_table.hpp"
@@ -38,6 +40,12 @@ class TrainingSuite final : public Suite {
              "their steps are compared with the contract's", "use any-order, or an operation");
     std::vector<CaseSpec> cases;
     for (const std::string& id : ids) cases.push_back(case_of(id));
+    const auto takes_order = [](const CaseSpec& spec) {
+      return spec.implementation.foreign && spec.mode == Mode::lockstep;
+    };
+    ZP_CHECK(!options.any_order || cases.empty() || std::ranges::any_of(cases, takes_order),
+             ErrorCode::config, "--accept any-order was given for steps that are compared in bits",
+             "it applies to plug-ins in lock-step", "use --mode lockstep, or leave it out");
     check_training(options, cases);
   }
 

@@ -293,32 +293,36 @@ float setting_of(const OpCall& call, const std::string& op, std::size_t k) {
 }  // namespace
 
 TEST_CASE("foreign stochastic rounding: any generator, with the right shares of both neighbours") {
-  /// draw: 16 random bits of the element, from a counter over all elements of all calls.
+  /// draw: 16 random bits of the element, from a counter; fresh: it goes on from call to call.
   const auto rounded = [](const std::function<std::uint32_t(std::uint64_t call, std::uint64_t i,
                                                             std::uint32_t bits)>& draw,
-                          const std::string& fill, bool any_order = true) {
-    std::uint64_t calls = 0, elements = 0;
+                          const std::string& fill, bool any_order = true, bool fresh = true) {
+    std::uint64_t calls = 0;
     return of_stranger("stochastic_cast_to_bf16", fill, any_order, [&](OpCall& call) {
       ++calls;
       const Span<const float> source = call.in<float>(0);
+      std::uint64_t element = fresh ? calls << 32U : 0;
       for (std::size_t i = 0; i < source.size(); ++i) {
         const auto bits = std::bit_cast<std::uint32_t>(source[i]);
-        const std::uint32_t up = std::isfinite(source[i]) ? draw(calls, elements++, bits) : 0;
+        const std::uint32_t up = std::isfinite(source[i]) ? draw(calls, element++, bits) : 0;
         const bool nan = std::isnan(source[i]);
         call.get<bf16>(1)[i] = {static_cast<std::uint16_t>(nan ? 0x7FFFU : (bits + up) >> 16U)};
       }
     });
   };
   const auto word = [](std::uint64_t i) {
-    return philox4x32({static_cast<std::uint32_t>(i), 0, 0, 7}, 11)[0];
+    const auto low = static_cast<std::uint32_t>(i), high = static_cast<std::uint32_t>(i >> 32U);
+    return philox4x32({low, high, 0, 7}, 11)[0];
   };
   const auto own = [&](std::uint64_t, std::uint64_t i, std::uint32_t) { return word(i) >> 16U; };
-  for (const std::string fill : {"training", "ties", "wide", "subnormal", "special"}) {
-    CAPTURE(fill);
-    const Result right = rounded(own, fill);
-    CAPTURE(right.reason);
-    CHECK(right.status == Status::pass);
-    CHECK(right.legal_differences > 1000);
+  for (const Fill fill : find_op("stochastic_cast_to_bf16")->fills) {
+    for (const bool fresh : {true, false}) {
+      CAPTURE(name(fill));
+      CAPTURE(fresh);
+      const Result right = rounded(own, std::string(name(fill)), true, fresh);
+      CAPTURE(right.reason);
+      CHECK(right.status == Status::pass);
+    }
   }
   const auto fails = [&](const auto& draw, const char* part) {
     const Result wrong = rounded(draw, "training");
@@ -342,6 +346,13 @@ TEST_CASE("foreign stochastic rounding: any generator, with the right shares of 
   fails(once_per_call, "standard deviations");
   fails(of_4_bits, "standard deviations");
   fails([](std::uint64_t, std::uint64_t, std::uint32_t) { return 0U; }, "standard deviations");
+  fails(
+      [&](std::uint64_t, std::uint64_t i, std::uint32_t bits) {
+        return (bits & 0x7F0000U) == 0 && (bits & 0xFFFFU) != 0 && word(i) % 2 == 0
+                   ? 0U - 0x8000U
+                   : word(i) >> 16U;
+      },
+      "its neighbours are ");  // below a power of two
   const Result beyond =
       rounded([](std::uint64_t, std::uint64_t, std::uint32_t) { return 0x20000U; }, "training");
   CHECK(beyond.status == Status::fail);

@@ -6,6 +6,7 @@
 
 #include "common/base/same_value.hpp"
 #include "common/step/param_groups.hpp"
+#include "common/step/state_buffers.hpp"
 #include "verification/compare/bounds/step_bounds.hpp"
 #include "verification/compare/bounds/update_bounds.hpp"
 #include "verification/compare/wrong_formulas.hpp"
@@ -76,8 +77,10 @@ bool AnyOrder::applies(Phase phase, const ExposedBuffer& buffer) const {
              !setup_.hyper.clip_value;
     case Phase::update:
       return (buffer.id == BufferId::master || is_state(buffer.id)) && has(BufferId::grad) &&
-             has(buffer.id) && setup_.missing_grad == MissingGrad::zero &&
-             !traits_of(setup_.hyper.rule).trust_ratio;
+             has(BufferId::master) &&
+             std::ranges::all_of(kept_slots(setup_.hyper),
+                                 [&](StateSlot slot) { return has(buffer_of(slot)); }) &&
+             setup_.missing_grad == MissingGrad::zero && !traits_of(setup_.hyper.rule).trust_ratio;
     default:
       return false;
   }
@@ -143,7 +146,7 @@ std::string AnyOrder::wrong_formula(const NamedBuffers& candidate,
     const auto found = candidate.find(id);
     return found == candidate.end() ? Span<const float>{} : floats(found->second.view);
   };
-  std::map<int, std::vector<UpdateResults>> by_group;  // each has rates of its own
+  std::map<int, std::vector<UpdateResults>> by_group;  // each has its own rates
   for (const Piece& piece : pieces) {
     const auto state = [&](const auto& of) {
       return UpdateState{part(of(BufferId::master), piece), part(of(BufferId::exp_avg), piece),

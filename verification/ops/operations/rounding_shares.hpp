@@ -9,13 +9,16 @@
 
 namespace zeroproof::verification {
 
-/// Both neighbours of a value are legal, and nothing else; a bf16 number has only itself.
+/// Within it are both neighbours of a value, and nothing but itself for a bf16 number. Just above a
+/// power of two a third number is within it, which rounding_shares() refuses.
 ElementBound neighbours_in_bf16(float value);
 
-/// The share of values that were rounded away from zero is their distance from the neighbour nearer
-/// to zero, in units of the distance of both, as R15 defines it. Values are counted in 16 bins of
-/// that distance: over all calls each bin must be within 5 standard deviations, in each call with a
-/// variance of at least 100 within 6. Operands: source, target.
+/// How often values are rounded away from zero, and to the nearer neighbour, compared with R15: the
+/// share is the distance from the neighbour nearer to zero, in units of the distance of both. Each
+/// call is judged alone, because a generator may repeat its words in the next one: all of its values,
+/// and those in each of 16 bins of that distance, may be 6 standard deviations off. Sums with a
+/// variance below 100 are not judged; if no call has so many values, that is the problem.
+/// Operands: source, target.
 std::unique_ptr<CallStatistic> rounding_shares();
 
 }  // namespace zeroproof::verification

@@ -11,7 +11,7 @@ from . import _zproof
 from .calling import Calling, shown_name
 from .values import count, listed, word
 
-__all__ = ["Verdict", "draw_seed", "judge", "operations"]
+__all__ = ["Verdict", "judge", "operations"]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def operations() -> list[str]:
 
 
 def draw_seed() -> int:
-    """A second seed that nobody knows before the run."""
+    """A random second seed."""
     return 2**32 + secrets.randbits(32)
 
 
