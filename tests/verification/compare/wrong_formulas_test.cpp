@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/float_formats.hpp"
+#include "verification/compare/bounds/update_bounds.hpp"
 #include "verification/compare/wrong_formulas.hpp"
 
 namespace wrong_formulas_test {
@@ -156,6 +157,46 @@ TEST_CASE("wrong formulas: one element apart, and the formula is not that") {
     }
     *x = was;
   }
+}
+
+TEST_CASE("wrong formulas: none where the right one fits within the same limit") {
+  Program right;
+  right.eps = 1e-30;  // without effect, so leaving it out gives the same
+  const UpdateSetup setup = setup_of(right);
+  const Tensors before = drawn(301);
+  Tensors after = before;
+  UpdateBounds bounds(setup.hyper, setup.t);
+  bounds.set_betas(setup.beta1, setup.beta2);
+  int off = 0;
+  for (std::size_t i = 0; i < 301; ++i) {
+    right(after, i);
+    const ElementBound bound =
+        bounds(before.grad[i], {before.master[i], before.exp_avg[i], before.exp_avg_sq[i]}).master;
+    const auto moved = static_cast<float>(bound.exact + 1.5L * bound.allowed);
+    if (off == 9 || !(bound.ratio(moved) > 1) || bound.ratio(moved) > 2) continue;
+    after.master[i] = moved;
+    ++off;
+  }
+  REQUIRE(off == 9);
+  const UpdateResults results{before.grad, before.state(), after.state()};
+  CHECK(wrong_formulas(setup, {&results, 1}) == Found{std::vector<std::string>{}});
+}
+
+TEST_CASE("wrong formulas: none whose bound judges nothing") {
+  UpdateSetup setup;
+  setup.hyper.rule = UpdateRule::sgd;
+  setup.hyper.lr = 1e-38;
+  setup.hyper.weight_decay = 1e38;  // twice that is beyond every bound
+  setup.t = 2;
+  Tensors before;
+  for (int i = 0; i < 9; ++i) {
+    before.grad.push_back(1);
+    before.master.push_back(1 + 0.01F * static_cast<float>(i));
+  }
+  Tensors after = before;
+  for (float& x : after.master) x *= 0.5F;
+  const UpdateResults results{before.grad, before.state(), after.state()};
+  CHECK(wrong_formulas(setup, {&results, 1}) == Found{std::vector<std::string>{}});
 }
 
 TEST_CASE("wrong formulas: time and bias correction") {
