@@ -116,7 +116,8 @@ struct TrainingRun {
   std::int64_t skipped_steps = 0;
   std::int64_t clipped_steps = 0;
   std::int64_t growths = 0;
-  // Master elements in applied steps, over all steps and ranks; padding does not count.
+  // Master elements in applied steps, over all steps and ranks; padding does not count, nor does a
+  // step in which every clip coefficient is 0 (an infinite norm that was propagated).
   std::int64_t updated_elements = 0;  ///< all of them
   std::int64_t moved_elements = 0;    ///< those that the step changed
   std::int64_t nan_elements = 0;      ///< those that were NaN already

@@ -121,8 +121,13 @@ class Survey {
       *std::next(std::find(config.words.begin(), config.words.end(), "--micro-batches")) = "16";
       replace_number(config.toml, "\nlr = ", "30");
       replace_number(config.toml, "min_lr = ", "30");
+      replace_number(config.toml,
+                     "\nrates = ", "[30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30]");
       replace_number(config.toml, "idle_tensors = ", "false");
       ++seen_["advice"]["--micro-batches, lr, run.idle_tensors"];
+    } else if (why.find("use more --steps") != std::string::npos) {
+      *std::next(std::find(config.words.begin(), config.words.end(), "--steps")) = "8";
+      ++seen_["advice"]["--steps"];
     } else {
       return false;
     }

@@ -174,6 +174,7 @@ class RankComparison {
   std::vector<std::vector<std::byte>> stored_;  // [storage_], content after the last phase
   std::vector<bool> changed_;  // [storage_], true if check_write_set() found an illegal write
   std::vector<float> master_before_;
+  bool grad_reaches_update_ = true;  // false in a step whose infinite norm is propagated
   std::optional<AnyOrder> any_order_;
   std::vector<PhaseTally> tallies_;
   Judge judge_;

@@ -39,10 +39,13 @@ void RankComparison::remember_master() {
 }
 
 void RankComparison::count(const Buffers& reference, Phase phase) {
-  if (phase == Phase::clip &&
-      any_of<float>(reference, BufferId::clip_coef, [](float coef) { return coef < 1.0F; }))
-    ++clipped_steps_;
-  if (phase != Phase::update) return;
+  if (phase == Phase::clip) {
+    if (any_of<float>(reference, BufferId::clip_coef, [](float coef) { return coef < 1.0F; }))
+      ++clipped_steps_;
+    grad_reaches_update_ =
+        any_of<float>(reference, BufferId::clip_coef, [](float coef) { return coef != 0; });
+  }
+  if (phase != Phase::update || !grad_reaches_update_) return;
   const ExposedBuffer& master = reference.at(BufferId::master);
   std::int64_t nan_elements = 0;
   std::int64_t moved_elements = 0;

@@ -21,19 +21,17 @@ std::string standstill(const TrainingRun& run) {
   }
   return text + percent(still, updated) +
          " had no gradient or one too small for their learning rate; use more --micro-batches, a "
-         "larger "
-         "rate, or no "
-         "run.idle_tensors";
+         "larger optimizer.lr (schedule.rates with a table), or no run.idle_tensors";
 }
 
 std::string reason_to_mistrust(const Result& result, const Experiment& experiment) {
   const TrainingRun& run = *result.training;
   if (result.compared == 0) return "nothing was compared";
-  if (run.updated_elements == 0) return "no step was applied";
+  if (run.updated_elements == 0) return "no step with a finite gradient norm was applied";
   if (2 * run.skipped_steps > run.steps) {
     return "most steps were skipped: " + std::to_string(run.skipped_steps) + " of " +
            std::to_string(run.steps) +
-           "; use a smaller rate or initial loss scale, more --steps, or gradients that are finite";
+           "; use more --steps, a smaller rate or initial loss scale, or gradients that are finite";
   }
   if (std::string why = standstill(run); !why.empty()) return why;
   const auto limits =

@@ -11,7 +11,8 @@ using namespace zeroproof::verification;
 
 /// One case of byte_gpt_tiny in fp32 on three ranks, and the undistributed run.
 struct Run {
-  Run(std::int64_t steps, std::int64_t overflow_step, OnNonfinite on_nonfinite, int stage) {
+  Run(std::int64_t steps, std::int64_t overflow_step, OnNonfinite on_nonfinite, int stage,
+      double max_norm = 0) {
     VerifyOptions options;
     options.patterns = {"byte_gpt_tiny"};
     options.overrides = [=](RunConfig& config) {
@@ -23,7 +24,7 @@ struct Run {
       config.worlds = {"threads:3"};
       config.bucket_numels = {4096};
       config.omp_threads = {1};
-      config.optimizer.max_norm = 0;
+      config.optimizer.max_norm = max_norm;
     };
     options.implementations = {Implementation::host};
     options.recipes = {"adamw"};
@@ -62,4 +63,10 @@ TEST_CASE("moved elements: NaN elements do not move") {
   CHECK(late.training().nan_elements == 0);
   CHECK(late.result().status == Status::pass);
   CHECK(late.training().moved_elements > early.training().moved_elements);
+}
+
+TEST_CASE("moved elements: a step with an infinite norm that is propagated does not count") {
+  const Run run(3, 2, OnNonfinite::propagate, 1, 0.05);
+  CHECK(run.training().updated_elements == 2 * run.parameters);
+  CHECK(run.result().status == Status::pass);
 }
