@@ -68,7 +68,7 @@ void report_exit_of_library() {
       "zeroproof: a library ended the program (its message is above); raise the system limits, or "
       "run fewer cases at once with --jobs\n",
       stderr);
-  ::_exit(9);
+  ::_exit(3);
 }
 
 /// The results of a run that went well must have arrived somewhere; a worse exit code stays.
@@ -100,7 +100,7 @@ int run(int argc, char** argv, std::unique_ptr<verification::MpiLife>& mpi) {
     return verification::exit_code_of(error);
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "zeroproof: %s\n", verification::out_of_memory);
-    return 9;
+    return 3;
   } catch (const std::filesystem::filesystem_error& error) {
     const std::string file = error.path1().string();
     std::fprintf(stderr,
@@ -115,7 +115,7 @@ int run(int argc, char** argv, std::unique_ptr<verification::MpiLife>& mpi) {
         "zeroproof: a system call failed: %s (usually the creation of a thread or a lock); "
         "raise the system limits, or run fewer cases at once with --jobs\n",
         error.what());
-    return 9;
+    return 3;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "zeroproof: %s (an unexpected error); report it with the command line\n",
                  sentence(error.what()).c_str());

@@ -17,9 +17,9 @@ CheckedSource::CheckedSource(Disk& disk, int folder, const std::string& where, F
       record_(std::move(record)),
       file_(disk, disk.open(folder, record_.name.c_str())),
       chunks_(std::move(chunks)) {
-  // Missing: the checkpoint is damaged. Any other error may be temporary, and the file may be read
-  // later.
-  const bool lacking = errno == ENOENT || errno == ELOOP;
+  // Missing, a link or a socket: the checkpoint is damaged. Any other error may be temporary, and
+  // the file may be read later.
+  const bool lacking = errno == ENOENT || errno == ELOOP || errno == ENXIO;
   ZP_CHECK(file_.is_open(), lacking ? ErrorCode::damaged : ErrorCode::io,
            label() + " cannot be opened: " + std::strerror(errno),
            "a checkpoint needs all of its files", take_another);

@@ -190,6 +190,15 @@ std::vector<Escape> things() {
   };
 }
 
+ErrorCode code_of_reading(const std::string& path) {
+  try {
+    CheckpointReader(CheckpointRoot(path), 10).verify();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ErrorCode::internal;
+}
+
 }  // namespace
 
 TEST_CASE("checkpoint: names and files that lead outside are rejected, and not followed") {
@@ -202,6 +211,7 @@ TEST_CASE("checkpoint: names and files that lead outside are rejected, and not f
       const std::string problem = small_problem(place.run.string(), 10);
       CAPTURE(problem);
       CHECK(problem.find(" (") != std::string::npos);
+      CHECK(code_of_reading(place.run.string()) == ErrorCode::damaged);
       CHECK(place.everything() == place.before);
       // The next save changes nothing outside either, even if it removes everything in the folder.
       try {

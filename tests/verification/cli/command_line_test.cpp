@@ -152,23 +152,23 @@ TEST_CASE("command line: a report never replaces a closed stream") {
 
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // they reserve terabytes of addresses
-TEST_CASE("program: exhausted memory is reported in one sentence with exit code 9") {
+TEST_CASE("program: exhausted memory is reported in one sentence with exit code 3") {
   const CliResult result = run_shell(
       "ulimit -v 200000; \"$ZEROPROOF\" verify byte_gpt/adamw/host/stage2/self/bf16/lockstep "
       "--threads 1");
-  CHECK(result.exit_code == 9);
+  CHECK(result.exit_code == 3);
   CHECK(result.err ==
         "zeroproof: out of memory; run fewer cases at once with --jobs, or use a machine with more "
         "memory\n");
 }
 
-TEST_CASE("program: a library that ends the program is reported with exit code 9") {
+TEST_CASE("program: a library that ends the program is reported with exit code 3") {
   // There is no memory for the stack of an OpenMP thread, and libgomp calls exit(1).
   const CliResult result = run_shell(
       "ulimit -v 4000000; OMP_STACKSIZE=100G \"$ZEROPROOF\" verify "
       "byte_gpt/adamw/host/stage2/self/bf16/lockstep --threads 2");
   CAPTURE(result.err);
-  CHECK(result.exit_code == 9);
+  CHECK(result.exit_code == 3);
   CHECK(result.err.ends_with(
       "zeroproof: a library ended the program (its message is above); raise the system limits, or "
       "run fewer cases at once with --jobs\n"));

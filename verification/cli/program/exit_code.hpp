@@ -8,7 +8,7 @@
 
 namespace zeroproof::verification {
 
-/// Where no memory is left, a program ends with this sentence and exit code 9.
+/// Where no memory is left, a program ends with this sentence and exit code 3.
 inline constexpr const char* out_of_memory =
     "out of memory; run fewer cases at once with --jobs, or use a machine with more memory";
 
