@@ -197,7 +197,7 @@ void CheckpointSaver::begin_commit() {
   pending_->wait();
   const std::vector<RankReport> reports = gather_reports(world_, pending_->report);
   try {
-    throw_first_error(reports);
+    throw_first_error(world_, reports);
     if (mode_ == SaveMode::synchronous) {
       together(world_, [&] {
         if (world_.rank() == 0) describe(*pending_, reports);  // meanwhile the files are completed

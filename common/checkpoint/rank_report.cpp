@@ -86,11 +86,13 @@ std::vector<RankReport> gather_reports(Communicator& world, const RankReport& mi
   return reports;
 }
 
-void throw_first_error(const std::vector<RankReport>& reports) {
+void throw_first_error(const Communicator& world, const std::vector<RankReport>& reports) {
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     if (reports[rank].error.empty()) continue;
     const std::string who = reports.size() > 1 ? "rank " + std::to_string(rank) + ": " : "";
-    throw Error(reports[rank].code, who + reports[rank].error);
+    const bool own = static_cast<int>(rank) == world.rank();
+    throw Error(reports[rank].code, who + reports[rank].error,
+                own ? ErrorOrigin::own : ErrorOrigin::peer);
   }
 }
 
@@ -100,7 +102,7 @@ void together(Communicator& world, const std::function<void()>& act) {
   // One word carries the common case: texts are sent only if there are some.
   std::uint64_t any = mine.error.empty() ? 0 : 1;
   world.all_reduce({&any, 1}, IntegerReduce::max);
-  if (any != 0) throw_first_error(gather_reports(world, mine));
+  if (any != 0) throw_first_error(world, gather_reports(world, mine));
 }
 
 }  // namespace zeroproof

@@ -27,8 +27,9 @@ struct RankReport {
 /// own report and empty ones. Collective.
 std::vector<RankReport> gather_reports(Communicator& world, const RankReport& mine);
 
-/// Throws the error of the first rank with one, naming the rank if there are several.
-void throw_first_error(const std::vector<RankReport>& reports);
+/// Throws the error of the first rank with one, naming the rank if there are several. On the other
+/// ranks its origin is a peer.
+void throw_first_error(const Communicator& world, const std::vector<RankReport>& reports);
 
 /// Runs work on every rank; throws on all of them if it threw on one. Collective.
 void together(Communicator& world, const std::function<void()>& act);

@@ -93,10 +93,14 @@ int run(int argc, char** argv, std::unique_ptr<verification::MpiLife>& mpi) {
     }
     return finished(verification::run_command_line(argc, argv));
   } catch (const Error& error) {
-    const std::string who = verification::inside_mpi_job()
-                                ? " [rank " + std::to_string(verification::mpi_job_rank()) + "]"
-                                : "";
-    std::fprintf(stderr, "zeroproof%s: %s\n", who.c_str(), error.what());
+    const std::string what = error.what();
+    const bool rank = verification::inside_mpi_job();
+    const bool named = !rank || what.starts_with("rank ");
+    const std::string who =
+        named ? "" : " [rank " + std::to_string(verification::mpi_job_rank()) + "]";
+    // A rank whose error has its origin in another one leaves the message to that one.
+    if (!rank || error.origin() == ErrorOrigin::own)
+      std::fprintf(stderr, "zeroproof%s: %s\n", who.c_str(), what.c_str());
     return verification::exit_code_of(error);
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "zeroproof: %s\n", verification::out_of_memory);

@@ -47,10 +47,10 @@ JobWatch::JobWatch(const JobNotes& notes, double comm_timeout_s, bool here)
     : notes_(notes), timeout_s_(comm_timeout_s), here_(here) {}
 
 JobState JobWatch::look() {
+  if (here_) check_processes();
   if (!joined_) {
     check_start();
   } else if (here_) {
-    check_processes();
     check_silence();
   }
   return problem_.empty() ? JobState::runs : JobState::lost;
@@ -76,15 +76,16 @@ void JobWatch::check_start() {
 
 void JobWatch::check_processes() {
   std::vector<int> ended, stopped;
-  std::map<int, Flight> flights;  // read once: the notes may be gone when a process ends
+  std::map<int, std::string> places;  // read once: the notes may be gone when a process ends
   for (int rank = 0; rank < notes_.num_ranks(); ++rank) {
     // One rank has given up: later events belong to the end of the job, in which stopped ranks
     // continue.
     if (notes_.ended(rank).value_or(0) != 0) return;
-    std::optional<Flight> flight = notes_.flight(rank);
-    if (!flight) continue;
-    const char state = state_of(flight->pid);
-    flights.emplace(rank, std::move(*flight));
+    const std::optional<Flight> flight = notes_.flight(rank);
+    const std::optional<std::int64_t> pid = flight ? flight->pid : notes_.pid(rank);
+    if (!pid) continue;
+    const char state = state_of(*pid);
+    places.emplace(rank, flight ? place_of(*flight) : " in the start of MPI");
     if ((state == '\0' || state == 'Z' || state == 'X') && !notes_.ended(rank))
       ended.push_back(rank);
     if (state == 'T' || state == 't') stopped.push_back(rank);
@@ -101,7 +102,7 @@ void JobWatch::check_processes() {
   if (static_cast<int>(who.size()) == notes_.num_ranks() && who.size() > 1) return;
   lost_ranks_ = describe_ranks(who) +
                 (ended.empty() ? who.size() == 1 ? " is stopped" : " are stopped" : " ended");
-  lost_ranks_ += place_of(flights.at(who.front()));
+  lost_ranks_ += places.at(who.front());
   lost_ranks_hang_ = ended.empty();
 }
 

@@ -119,8 +119,11 @@ struct JobEnd {
 };
 
 JobEnd end_of(const JobWatch& watch, const Ended& mpirun, const std::vector<Result>& notes,
-              const std::string& output) {
-  if (!watch.problem().empty()) return {Status::hung, watch.problem() + said(last_words(output))};
+              const std::string& output, const std::vector<int>& not_started) {
+  if (!watch.problem().empty()) {
+    const bool died = !watch.lost_ranks().empty() && !watch.lost_ranks_hang();
+    return {died ? Status::crashed : Status::hung, watch.problem() + said(last_words(output))};
+  }
   // notes of the survivors are more specific than the end of mpirun
   for (const Result& note : notes) {
     if (!is_judged(note) && note.status != Status::skipped)
@@ -129,12 +132,14 @@ JobEnd end_of(const JobWatch& watch, const Ended& mpirun, const std::vector<Resu
   }
   const int status = mpirun.status;
   const bool hung = WIFEXITED(status) && WEXITSTATUS(status) == 5;
-  return {hung ? Status::hung : Status::crashed,
-          "the MPI job ended without a result (" +
-              (mpirun.lingered       ? "mpirun waited for a host it had lost"
-               : WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                                     : "exit " + std::to_string(WEXITSTATUS(status))) +
-              ")" + said(last_words(output))};
+  return {
+      hung ? Status::hung : Status::crashed,
+      "the MPI job ended without a result (" +
+          (mpirun.lingered       ? "mpirun waited for a host it had lost"
+           : WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                                 : "exit " + std::to_string(WEXITSTATUS(status))) +
+          (not_started.empty() ? ")" : "), before the start of " + describe_ranks(not_started)) +
+          said(last_words(output))};
 }
 
 /// The survivors report only that a rank is missing. A rank that died has recorded no end, whatever
@@ -210,7 +215,7 @@ std::vector<Result> run_job(const VerifyOptions& options, int size,
   std::vector<Result> said = given_up ? std::vector<Result>() : notes.results();
   std::stable_partition(said.begin(), said.end(),
                         [](const Result& note) { return note.status == Status::hung; });
-  const JobEnd end = end_of(watch, mpirun, said, content_of(output));
+  const JobEnd end = end_of(watch, mpirun, said, content_of(output), notes.not_started());
   std::vector<Result> others;
   for (const CaseSpec& spec : cases) {
     if (reported.count(spec.id()) > 0) continue;

@@ -150,6 +150,16 @@ TEST_CASE("command line: a report never replaces a closed stream") {
   CHECK(read_file(report).rfind("{", 0) == 0);
 }
 
+#ifdef ZP_HAVE_MPI
+TEST_CASE("program: mpirun finds its programs without a PATH") {
+  const CliResult result = run_shell(
+      "env -u PATH \"$ZEROPROOF\" verify "
+      "byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep");
+  CAPTURE(result.out);
+  CHECK(result.exit_code == 0);
+}
+#endif
+
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // they reserve terabytes of addresses
 TEST_CASE("program: exhausted memory is reported in one sentence with exit code 3") {

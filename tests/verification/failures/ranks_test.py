@@ -134,12 +134,12 @@ def check_points(program, library, count):
     return problems
 
 
-def check_start(program, library):
-    """Stopped before MPI begins: the others wait in MPI, where the project's time limits do not apply."""
-    problems, cases, _, code = run_job(program, library, "1 stopped start", limit=60)
-    if code != 5 or not cases or any("rank 1 has not completed the start of MPI" not in case["reason"]
-                                     and "ranks 0, 1 and 2 have not come" not in case["reason"] for case in cases):
-        problems.append(f"exit {code}: {cases[:1]}")
+def check_start(program, library, what, code):
+    """Before MPI begins: the others wait in MPI, where the project's time limits do not apply."""
+    problems, cases, _, ended = run_job(program, library, f"1 {what} start", limit=60)
+    said = "rank 1 is stopped in the start of MPI" if what == "stopped" else "rank 1 ended in the start of MPI"
+    if ended != code or not cases or any(said not in case["reason"] for case in cases):
+        problems.append(f"exit {ended}: {cases[:1]}")
     return problems
 
 
@@ -179,7 +179,8 @@ def rows(program, library):
     # The first message of a call; it has no others.
     yield "throws:1:message", lambda: check(program, library, "throws", 1, "step", 387, 2)
     yield "slow", lambda: check_slow(program, library)
-    yield "start", lambda: check_start(program, library)
+    for what, code in {"stopped": 5, "exits-0": 6, "exits-3": 6, "killed": 6}.items():
+        yield f"start:{what}", lambda w=what, c=code: check_start(program, library, w, c)
     yield "descriptors", lambda: check_descriptors(program)
     yield "kept", lambda: check_kept(program, library)
 

@@ -1,6 +1,7 @@
 #include "verification/training/ranks/mpi_launch.hpp"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -65,9 +66,22 @@ class Environment {
     if (!has(name)) set(name, value);
   }
 
+  /// mpirun ends at once where it finds no ssh, even if all ranks are on this machine.
+  void add_default_path() {
+    const auto there = find("PATH");
+    const std::string before = there == entries_.end() ? "" : there->substr(5) + ":";
+    set("PATH", before + default_path());
+  }
+
   const std::vector<std::string>& entries() const { return entries_; }
 
  private:
+  static std::string default_path() {
+    std::string path(::confstr(_CS_PATH, nullptr, 0), '\0');
+    ::confstr(_CS_PATH, path.data(), path.size());
+    return path.c_str();
+  }
+
   std::vector<std::string>::const_iterator find(const std::string& name) const {
     return std::find_if(entries_.begin(), entries_.end(),
                         [&](const std::string& entry) { return entry.rfind(name + "=", 0) == 0; });
@@ -113,11 +127,15 @@ bool stays_here(const std::vector<std::string>& words) {
          !is_set("LSB_HOSTS");
 }
 
+/// shown: the output of the command goes to the user, who needs no explanations of mpirun besides
+/// the messages of the ranks and of this program.
 Environment environment_of(const std::vector<std::string>& words, const Variables& variables,
-                           const JobFolder* folder) {
+                           const JobFolder* folder, bool shown) {
   Environment environment;
+  if (shown) environment.set_if_missing("OMPI_MCA_orte_execute_quiet", "1");
   for (const auto& [variable, value] : mpi_environment) environment.set_if_missing(variable, value);
   environment.set(mpi_child_mark, "1");
+  environment.add_default_path();
   for (const auto& [variable, value] : variables) environment.set(variable, value);
   if (folder != nullptr && stays_here(words)) keep_together(environment, *folder);
   forward_ours(environment);
@@ -155,7 +173,8 @@ int signal_of_a_rank(const Ended& mpirun) {
 
 Ended run_mpirun(const std::vector<std::string>& words, const std::string& output,
                  const Watch& watch, const Variables& variables, const JobFolder* folder) {
-  GuardedCommand command{words, environment_of(words, variables, folder).entries(), output, {}, {}};
+  GuardedCommand command{
+      words, environment_of(words, variables, folder, output.empty()).entries(), output, {}, {}};
   if (folder != nullptr) {
     command.folders = folder->folders();
     command.locks = folder->locks();

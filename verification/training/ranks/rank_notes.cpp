@@ -49,7 +49,7 @@ void append(const char* what, const std::string& text) {
 
 }  // namespace
 
-void RankNotes::started() { append("started", ""); }
+void RankNotes::started() { append("started", std::to_string(::getpid()) + "\n"); }
 
 void RankNotes::joined() {
   append("joined", "");
@@ -88,6 +88,12 @@ std::vector<int> JobNotes::lacking(const char* what) const {
 
 std::vector<int> JobNotes::not_started() const { return lacking("started"); }
 std::vector<int> JobNotes::not_joined() const { return lacking("joined"); }
+
+std::optional<std::int64_t> JobNotes::pid(int rank) const {
+  const std::string text = content_of(file("started", rank));
+  if (text.empty() || text.back() != '\n') return std::nullopt;
+  return std::atoll(text.c_str());
+}
 
 void JobNotes::ask_to_stop() const {
   const int file =

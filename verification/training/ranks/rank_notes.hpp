@@ -40,6 +40,8 @@ class JobNotes {
   /// Ranks that have not yet started, and ranks that have not completed the start of MPI.
   std::vector<int> not_started() const;
   std::vector<int> not_joined() const;
+  /// The process of a rank that has started.
+  std::optional<std::int64_t> pid(int rank) const;
   /// Requests that the ranks end at a point where they can be resumed.
   void ask_to_stop() const;
   bool stopped() const;

@@ -416,6 +416,18 @@ bool within(std::chrono::seconds limit, const Condition& condition) {
 
 }  // namespace
 
+TEST_CASE("train: an error of all ranks is one sentence, without explanations of mpirun") {
+  Saved saved;
+  const std::string path = saved.copy();
+  flip_in_the_middle(fs::path(path) / "step-00000006" / "rank-00001.safetensors");
+  const CliResult result =
+      train("--world mpi:3 --stage 2 --steps 8 --resume --checkpoint " + quoted(path));
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 7);
+  CHECK(result.err.starts_with("zeroproof: rank "));
+  CHECK(std::ranges::count(result.err, '\n') == 1);
+}
+
 TEST_CASE("train: a rank that is killed ends the job, and costs no checkpoint") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("killed-rank"), code = folder.file("code");
