@@ -52,10 +52,17 @@ std::string why_pointless(const RunConfig& config) {
       reached > (config.loss_reduction == LossReduction::tokens ? 11 : 15)) {
     return "a scale that grows overflows by itself";
   }
+  if (too_high && s.growth_interval == 1 && s.log2_growth > 1)
+    return "a scale that grows back at once overflows in most steps";
   const bool table = config.schedule.decay == DecayShape::table;
   if (table && config.initial_step >
                    static_cast<std::int64_t>(config.schedule.rates.size()) - config.steps) {
     return "a table of rates would have to reach back to the first step";
+  }
+  const OptimizerHyper& optimizer = config.optimizer;
+  if (config.state_formats.master == MasterFormat::bf16 && config.schedule.warmup > 0 &&
+      optimizer.rule == UpdateRule::sgd && optimizer.momentum == 0) {
+    return "most steps of a warm-up without momentum are too small for a master in bf16";
   }
   switch (config.on_nonfinite) {
     case OnNonfinite::skip:
