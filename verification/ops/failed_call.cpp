@@ -55,7 +55,7 @@ std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const O
     std::string text;
     for (std::int64_t j = 0; j < std::min<std::int64_t>(operand.per_element, 4); ++j) {
       const std::uint64_t bits = element_bits(view, element * operand.per_element + j);
-      text += (j > 0 ? " " : "") + show_bits(operand.dtype, bits);
+      text += (j > 0 ? " " : "") + show_bits(operand.shown_format(), bits);
     }
     inputs.emplace_back(operand.name, text + (operand.per_element > 4 ? " ..." : ""));
   }

@@ -48,6 +48,12 @@ struct Operand {
   std::int64_t per_element =
       1;  ///< values for every element of the call; 0: `count` values whatever its size
   std::int64_t count = 0;
+
+  /// The format of a value in a report: an amax is stored as the bits of its fp32 number, which
+  /// compare as integers.
+  DType shown_format() const {
+    return dtype == DType::u32 && name.ends_with("amax") ? DType::fp32 : dtype;
+  }
 };
 
 /// One point of the sweep.

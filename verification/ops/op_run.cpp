@@ -265,7 +265,7 @@ class OpJudge {
       hints_.look(*spec_.op, k, comparison.differing, pristine, reference, wrong,
                   accepts_any_order_);
     }
-    judge_.count(comparison, operand.dtype,
+    judge_.count(comparison, operand.shown_format(),
                  place(pristine, operand.name,
                        accepts_any_order_ ? "has a value that no legal order produces"
                                           : "differs from " + against_),

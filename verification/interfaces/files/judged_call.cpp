@@ -10,6 +10,7 @@
 #include "verification/compare/wrong_formulas.hpp"
 #include "verification/interfaces/files/dialect_call.hpp"
 #include "verification/ops/bound_ratio.hpp"
+#include "verification/ops/failed_call.hpp"
 #include "verification/report/format.hpp"
 #include "verification/tools/identify/identify.hpp"
 
@@ -108,16 +109,10 @@ OpCall dialect_results(const CallChoice& choice, const std::string& name) {
   return call;
 }
 
-/// One element of every input that has one there.
-std::string inputs_at(const CallChoice& choice, std::int64_t element) {
-  const OpCall call(*choice.op, choice.shape);
+std::string inputs_text(const CallChoice& choice, std::int64_t element) {
   std::string text;
-  for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
-    const Operand& operand = choice.op->operands[k];
-    if (operand.access == Access::out || operand.per_element == 0) continue;
-    const std::uint64_t bits = element_bits(call.view(k), element * operand.per_element);
-    text += fmt::format("  input   before.{} {}\n", operand.name, show_bits(operand.dtype, bits));
-  }
+  for (const auto& [name, value] : inputs_at(*choice.op, OpCall(*choice.op, choice.shape), element))
+    text += fmt::format("  input   before.{} {}\n", name, value);
   return text;
 }
 
@@ -134,12 +129,13 @@ std::string differences(const CallChoice& choice, const OpCall& expected, Result
         compare(want, {got->second.data(), operand.dtype, want.numel}, 0, want.numel);
     if (!found.first) continue;
     const bool first = text.empty();
+    const DType format = operand.shown_format();
     text += fmt::format("  after.{} {} in {} of {} elements, first [{}]: got {} want {} ({})\n",
                         operand.name, how, found.differing, found.compared, found.first->index,
-                        show_bits(operand.dtype, found.first->candidate_bits),
-                        show_bits(operand.dtype, found.first->reference_bits), who);
+                        show_bits(format, found.first->candidate_bits),
+                        show_bits(format, found.first->reference_bits), who);
     if (first && operand.per_element > 0)
-      text += inputs_at(choice, found.first->index / operand.per_element);
+      text += inputs_text(choice, found.first->index / operand.per_element);
   }
   return text;
 }

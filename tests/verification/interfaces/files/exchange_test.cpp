@@ -9,6 +9,7 @@
 
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/ops/changed_adamw.hpp"
+#include "verification/compare/compare.hpp"
 #include "verification/interfaces/files/judged_call.hpp"
 #include "verification/tools/identify/dialect.hpp"
 
@@ -298,4 +299,15 @@ TEST_CASE("judge: results in another order pass if accepted, wrong ones never") 
   CAPTURE(one.text);
   CHECK_FALSE(one.pass);
   CHECK(one.text.find("because it rounds once, to nearest even") != std::string::npos);
+}
+
+TEST_CASE("judge: an amax is shown as a number") {
+  const Call call({"mxfp8_scales", "", "64", "3", "0"});
+  Outputs outputs = call.right;
+  outputs.at("exponent").bytes[5] ^= std::byte{1};
+  const CliResult result = call.judged(outputs);
+  CHECK(result.exit_code == 1);
+  const OpCall made(*call.choice.op, call.choice.shape);
+  const std::string amax = show_bits(DType::fp32, element_bits(made.view(0), 5));
+  CHECK(result.out.find("before.amax " + amax) != std::string::npos);
 }
