@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <memory>
@@ -19,8 +18,6 @@
 #include "verification/cli/command_line.hpp"
 #include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/program/standard_streams.hpp"
-#include "verification/interfaces/plugin/wire.hpp"
-#include "verification/interfaces/plugin/worker.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
 #include "verification/training/ranks/mpi_world.hpp"
 #include "verification/training/ranks/rank_notes.hpp"
@@ -130,9 +127,6 @@ int run(int argc, char** argv, std::unique_ptr<verification::MpiLife>& mpi) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::strcmp(argv[1], verification::plugin_worker_word) == 0) {
-    return verification::plugin_worker(argc, argv);
-  }
   make_idle_workers_sleep(argv);
   keep_freed_memory();
   raise_file_limit();

@@ -42,7 +42,8 @@ int32_t zeroproof_launch(void (*kernel)(Parameters...), int32_t grid, int32_t bl
 
 #define ZEROPROOF_DEVICE ZEROPROOF_SIMULATED
 
-/* Provided by build/zeroproof-sim for the libraries it loads; elsewhere these are null, and no kernel is launched. */
+/* Provided by zeroproof-plugin-sim, the process of a library in build/zeroproof-sim; elsewhere these are null, and no
+   kernel is launched. */
 extern "C" {
 typedef struct zeroproof_index {
   unsigned x;

@@ -88,11 +88,15 @@ WireOperand wire(const PluginOperand& operand, std::uint64_t offset) {
 
 }  // namespace
 
+std::unique_ptr<PluginProcess> Plugin::new_process() const {
+  return std::make_unique<PluginProcess>(worker_.empty() ? plugin_worker(device_type_) : worker_,
+                                         path_, arena_.descriptor(), limits_, device_type_);
+}
+
 PluginHello Plugin::first_hello() {
   PluginHello hello;
   try {
-    process_ = std::make_unique<PluginProcess>(program_, path_, arena_.descriptor(), limits_,
-                                               device_type_);
+    process_ = new_process();
     hello = process_->hello();
   } catch (const CandidateFailure& failure) {
     fail(ErrorCode::config, path_ + " cannot be loaded as a plug-in: " + failure.what(), why,
@@ -104,8 +108,8 @@ PluginHello Plugin::first_hello() {
   return hello;
 }
 
-Plugin::Plugin(const std::string& path, const PluginLimits& limits, std::string program)
-    : path_(readable_file(path)), program_(std::move(program)), limits_(limits) {
+Plugin::Plugin(const std::string& path, const PluginLimits& limits, std::string worker)
+    : path_(readable_file(path)), worker_(std::move(worker)), limits_(limits) {
   PluginHello hello = first_hello();
   if (hello.device_type != 0) {  // the device must be opened before code of the library runs
     device_type_ = hello.device_type;
@@ -133,12 +137,12 @@ bool Plugin::has(const std::string& operation) const {
 
 void Plugin::start() {
   arena_.forget();
-  process_ =
-      std::make_unique<PluginProcess>(program_, path_, arena_.descriptor(), limits_, device_type_);
-  const PluginHello hello = process_->hello();
-  if (get_text(hello.name) == name_) return;
-  give_up(Status::error,
-          "the plug-in could not be loaded a second time: " + get_text(hello.problem));
+  std::unique_ptr<PluginProcess> process = new_process();
+  const PluginHello hello = process->hello();
+  if (get_text(hello.name) != name_)
+    give_up(Status::error,
+            "the plug-in could not be loaded a second time: " + get_text(hello.problem));
+  process_ = std::move(process);
 }
 
 void Plugin::give_up(Status status, const std::string& what) {

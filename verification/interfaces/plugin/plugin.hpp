@@ -24,9 +24,10 @@ struct PluginCall {
 
 class Plugin {
  public:
-  /// Loads a library. program: the executable of its process; "" for this program. Errors:
-  /// ErrorCode::config if there is no such library, or it is not a plug-in of this version.
-  Plugin(const std::string& path, const PluginLimits& limits, std::string program = "");
+  /// Loads a library. worker: the program of its process; "" for plugin_worker(). Errors:
+  /// ErrorCode::config if there is no such library, or it is not a plug-in of this version;
+  /// ErrorCode::io if the program is missing, or that of another build.
+  Plugin(const std::string& path, const PluginLimits& limits, std::string worker = "");
 
   const std::string& name() const { return name_; }
   bool has(const std::string& operation) const;
@@ -44,12 +45,13 @@ class Plugin {
 
  private:
   void start();
+  std::unique_ptr<PluginProcess> new_process() const;
   PluginHello first_hello();
   PluginRequest request_for(const PluginCall& call);
   void check_reply(const PluginReply& reply, const PluginCall& call);
   [[noreturn]] void give_up(Status status, const std::string& what);
 
-  std::string path_, program_, name_;
+  std::string path_, worker_, name_;
   PluginLimits limits_;
   std::vector<std::string> operations_;
   bool makes_steps_ = false;

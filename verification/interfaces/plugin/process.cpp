@@ -13,10 +13,14 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/error.hpp"
+#include "cuda/device/runtime/device.hpp"
 #include "verification/ops/op_candidate.hpp"
 
 extern char** environ;
@@ -29,8 +33,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kept_output = 4096;
 constexpr std::size_t shown_output = 160;
 
-/// Environment for workers that wait without spinning, as in this program, so that the worker need
-/// not restart itself.
+constexpr const char* worker_use = "plug-ins run in it, a program beside this one";
+constexpr const char* worker_remedy = "build both, and keep them in one folder";
+
+/// Environment for OpenMP of a library: its threads wait without spinning, as those of this program.
 std::vector<std::string> environment() {
   std::vector<std::string> entries = {"OMP_WAIT_POLICY=passive"};
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -102,12 +108,22 @@ std::string told_by(int status) {
 
 }  // namespace
 
-PluginProcess::PluginProcess(const std::string& program, const std::string& library, int memory,
+std::string plugin_worker(std::int32_t device_type) {
+  const bool simulated = device_type != 0 && cuda::device::device_info().simulated;
+  std::error_code problem;
+  // Neither a variable nor the working folder may name another program.
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", problem);
+  ZP_CHECK(!problem, ErrorCode::io, "this program cannot find its own file: " + problem.message(),
+           worker_use, "mount /proc");
+  return self.parent_path() / (simulated ? "zeroproof-plugin-sim" : "zeroproof-plugin");
+}
+
+PluginProcess::PluginProcess(std::string worker, const std::string& library, int memory,
                              const PluginLimits& limits, std::int32_t device_type)
-    : limits_(limits) {
-  const std::string path = program.empty() ? "/proc/self/exe" : program;
-  std::vector<std::string> words = {"zeroproof", plugin_worker_word, library};
-  if (device_type != 0) words.push_back(std::to_string(device_type));
+    : worker_(std::move(worker)), limits_(limits) {
+  ZP_CHECK(::access(worker_.c_str(), X_OK) == 0, ErrorCode::io,
+           worker_ + " cannot be run: " + std::strerror(errno), worker_use, worker_remedy);
+  std::vector<std::string> words = {"zeroproof-plugin", library, std::to_string(device_type)};
   std::vector<std::string> variables = environment();
   const std::vector<char*> argv = pointers(words), envp = pointers(variables);
   int sockets[2] = {-1, -1}, pipes[2] = {-1, -1};
@@ -116,7 +132,7 @@ PluginProcess::PluginProcess(const std::string& program, const std::string& libr
   if (there) ::fcntl(pipes[1], F_SETFL, 0);  // writes block
   pid_ = there ? ::fork() : -1;
   if (pid_ == 0) {
-    become(path.c_str(), const_cast<char**>(argv.data()), const_cast<char**>(envp.data()),
+    become(worker_.c_str(), const_cast<char**>(argv.data()), const_cast<char**>(envp.data()),
            sockets[1], memory, pipes[1], limits);
   }
   ::close(sockets[1]);
@@ -142,7 +158,26 @@ void PluginProcess::kill() {
   }
 }
 
+/// Before the library is loaded: no failure is its own.
+void PluginProcess::expect_greeting() {
+  PluginGreeting greeting;
+  try {
+    receive(&greeting, sizeof(greeting), "before it loaded the library");
+  } catch (const CandidateFailure& failure) {
+    if (failure.status() == Status::hung) throw;
+    greeting = {};
+  }
+  const std::string sent = get_text(greeting.build);
+  const std::string expected = get_text(plugin_greeting(ZP_VERSION).build);
+  if (sent == expected) return;
+  fail(ErrorCode::io,
+       worker_ + " is not of this build: it sent " + (sent.empty() ? "nothing" : "'" + sent + "'") +
+           " and not '" + expected + "'",
+       worker_use, worker_remedy);
+}
+
 PluginHello PluginProcess::hello() {
+  expect_greeting();
   PluginHello hello;
   receive(&hello, sizeof(hello), "while it was loaded");
   return hello;

@@ -11,12 +11,17 @@
 
 namespace zeroproof::verification {
 
+/// The file of zeroproof-plugin, which has no implementation that a library could call, beside the
+/// file of this program; for a library with a device (device_type is not 0) in a program that
+/// simulates its own, zeroproof-plugin-sim. Errors (ErrorCode::io): /proc does not name this program.
+std::string plugin_worker(std::int32_t device_type);
+
 class PluginProcess {
  public:
-  /// Starts `program` (this one, if "") as the process of a library. `memory`: descriptor of the
-  /// shared memory. device_type: of its device, 0 for none. Errors (ErrorCode::io): the system
-  /// cannot start a process.
-  PluginProcess(const std::string& program, const std::string& library, int memory,
+  /// Starts `worker` as the process of a library. `memory`: descriptor of the shared memory.
+  /// device_type: of its device, 0 for none. Errors (ErrorCode::io): there is no such program, or the
+  /// system cannot start a process.
+  PluginProcess(std::string worker, const std::string& library, int memory,
                 const PluginLimits& limits, std::int32_t device_type);
   /// Ends the process and all processes it started.
   ~PluginProcess();
@@ -25,6 +30,8 @@ class PluginProcess {
 
   // All throw CandidateFailure, after which the process is unusable: it crashed, hung, wrote too
   // much output, or the library wrote to the connection.
+
+  /// Errors (ErrorCode::io): the program is that of another build.
   PluginHello hello();
   /// Sets the number of the request.
   PluginReply call(PluginRequest request);
@@ -32,6 +39,7 @@ class PluginProcess {
   void expect_silence();
 
  private:
+  void expect_greeting();
   [[noreturn]] void answered_for_us(const std::string& during);
   void receive(void* message, std::size_t bytes, const std::string& during);
   void read_output();
@@ -39,6 +47,7 @@ class PluginProcess {
   std::string last_words() const;
   void kill();
 
+  std::string worker_;
   PluginLimits limits_;
   pid_t pid_ = -1;
   int socket_ = -1, output_ = -1;

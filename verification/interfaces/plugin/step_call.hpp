@@ -10,9 +10,6 @@
 
 namespace zeroproof::verification {
 
-/// The operation name of such a call.
-inline constexpr const char* whole_step_name = "step";
-
 /// Constant for a whole run.
 struct StepTables {
   std::vector<std::uint64_t> tensors;  ///< [num_tensors, 4]: begin, numel, param group, clip group

@@ -8,6 +8,7 @@
 #include "cuda/optimizer/state/tensor_steps.hpp"
 #include "verification/interfaces/plugin/step_call.hpp"
 #include "verification/interfaces/plugin/step_state.hpp"
+#include "verification/interfaces/plugin/wire.hpp"
 #include "verification/ops/op_candidate.hpp"
 
 namespace zeroproof::verification {

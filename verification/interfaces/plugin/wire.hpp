@@ -1,7 +1,8 @@
 #pragma once
-// Messages between this program and the process that holds a plug-in: one plain structure per
-// message.
+// Messages between this program and zeroproof-plugin, the process that holds a plug-in: one plain
+// structure per message.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -65,6 +66,12 @@ struct PluginReply {
   WireText<240> device_problem{};  ///< error of the device; "" if none
 };
 
+/// From the process, first, before it loads anything: programs of which one cannot read the other's
+/// messages send different texts.
+struct PluginGreeting {
+  WireText<96> build{};
+};
+
 /// From the process, once: the content of the library, or the reason that it was not loaded.
 struct PluginHello {
   WireText<400> problem{}, remedy{};  ///< "" if there is none
@@ -75,13 +82,23 @@ struct PluginHello {
   std::array<WireText<48>, most_plugin_operations> operations{};
 };
 
+/// Of this program. `messages` is a number of its own for changes that leave all sizes.
+inline PluginGreeting plugin_greeting(const std::string& version) {
+  constexpr int messages = 1;
+  PluginGreeting greeting;
+  put_text(greeting.build, "zeroproof " + version + " with messages " + std::to_string(messages) +
+                               "/" + std::to_string(sizeof(PluginRequest)) + "/" +
+                               std::to_string(sizeof(PluginReply)) + "/" +
+                               std::to_string(sizeof(PluginHello)));
+  return greeting;
+}
+
 /// Descriptors of the process.
 inline constexpr int plugin_socket = 3;
 inline constexpr int plugin_memory = 4;
 /// Its exit code if its connection is gone: the library closed a descriptor of the harness.
 inline constexpr int plugin_connection_lost = 96;
-/// First argument of this program when it is such a process; not a command. The library follows,
-/// and its device_type if that is not the host's.
-inline constexpr const char* plugin_worker_word = "plugin-worker";
+/// The operation name of a whole step.
+inline constexpr const char* whole_step_name = "step";
 
 }  // namespace zeroproof::verification

@@ -1,5 +1,4 @@
-// Planted faults as a plug-in: ZP_FAULT names the one in its table. All functions come from the
-// program that loads it, which has planted faults (zeroproof-faults).
+// Planted faults as a plug-in: ZP_FAULT names the one in its table. The functions are linked into it.
 
 #include <cstdlib>
 #include <iterator>

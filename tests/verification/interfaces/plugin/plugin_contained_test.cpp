@@ -21,12 +21,12 @@ using namespace zeroproof::verification;
 static_assert(sizeof(PluginReply) == ZP_REPLY_BYTES,
               "libraries that answer in its place need the size");
 
-/// A library of this folder, in a process of build/zeroproof.
+/// A library of this folder, in a process of build/zeroproof-plugin.
 std::shared_ptr<Plugin> library(const std::string& name) {
   PluginLimits limits;
   limits.seconds = 2;
   return std::make_shared<Plugin>(tests::build_folder() + "/plugins/" + name + ".so", limits,
-                                  tests::build_folder() + "/zeroproof");
+                                  tests::build_folder() + "/zeroproof-plugin");
 }
 
 /// Results of clip, in which the library misbehaves, of clip_value, in which it does not, and of

@@ -1,4 +1,4 @@
-// Libraries whose tensors are on a device: the simulated one, in a process of build/zeroproof-sim.
+// Libraries whose tensors are on a device: the simulated one, in a process of build/zeroproof-plugin-sim.
 
 #include <doctest.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ void expect(const std::string& name, Status status, const std::string& sentence)
   PluginLimits limits;
   limits.seconds = 2;
   const auto library = std::make_shared<Plugin>(plugin_file("kernel_odd"), limits,
-                                                tests::build_folder() + "/zeroproof-sim");
+                                                tests::build_folder() + "/zeroproof-plugin-sim");
   const std::shared_ptr<const OpCandidate> candidate = plugin_candidate(library);
   CAPTURE(name);
   for (const char* op : {"clip", "clip_value", "clip"}) {

@@ -60,7 +60,7 @@ std::shared_ptr<Plugin> library(std::string_view fault) {
   ::setenv("ZP_FAULT", std::string(fault).c_str(), 1);
   if (fault.empty()) ::unsetenv("ZP_FAULT");
   return std::make_shared<Plugin>(tests::build_folder() + "/plugins/faults.so", PluginLimits{},
-                                  tests::build_folder() + "/zeroproof-faults");
+                                  tests::build_folder() + "/zeroproof-plugin");
 }
 
 /// The first difference, in the form common to both interfaces: they report damage differently.

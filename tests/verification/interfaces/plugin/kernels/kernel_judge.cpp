@@ -12,7 +12,8 @@ using namespace verification;
 std::shared_ptr<const OpCandidate> kernel(std::string_view library, std::string_view kind) {
   ::setenv("ZP_KERNEL", std::string(kind).c_str(), 1);  // for the new process
   const std::string path = build_folder() + "/plugins/" + std::string(library) + ".so";
-  auto plugin = std::make_shared<Plugin>(path, PluginLimits{}, build_folder() + "/zeroproof");
+  auto plugin =
+      std::make_shared<Plugin>(path, PluginLimits{}, build_folder() + "/zeroproof-plugin");
   ::unsetenv("ZP_KERNEL");
   return plugin_candidate(std::move(plugin));
 }

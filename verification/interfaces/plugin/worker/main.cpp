@@ -1,12 +1,12 @@
-// The process's end of a plug-in's connection. It shares its process with code that may do
-// anything.
-
-#include "verification/interfaces/plugin/worker.hpp"
+// zeroproof-plugin, the process that holds a plug-in: loads the library, and computes calls until
+// the connection closes. The library is code that may do anything in this process, so the program
+// has no implementation that could compute in its place, neither the reference nor production.
 
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@
 #include "common/base/fpenv.hpp"
 #include "verification/interfaces/capi/zeroproof_plugin.h"
 #include "verification/interfaces/plugin/confinement.hpp"
-#include "verification/interfaces/plugin/library.hpp"
 #include "verification/interfaces/plugin/wire.hpp"
-#include "verification/interfaces/plugin/worker_device.hpp"
+#include "verification/interfaces/plugin/worker/device.hpp"
+#include "verification/interfaces/plugin/worker/library.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -157,23 +157,21 @@ std::unique_ptr<WorkerDevice> open_device(std::int32_t device_type, PluginHello&
   }
   put_text(hello.remedy,
            "build it with nvcc for build/zeroproof on a machine with a GPU, or with another "
-           "compiler for "
-           "build/zeroproof-sim");
+           "compiler for build/zeroproof-sim");
   return nullptr;
 }
 
-}  // namespace
-
-int plugin_worker(int argc, char** argv) {
-  if (argc != 3 && argc != 4) return plugin_connection_lost;
+/// Computes calls of a library; device_type 0 for one without a device. Does not return.
+[[noreturn]] void serve(const char* library, std::int32_t device_type) {
+  send_to_parent(plugin_greeting(ZP_VERSION));
   PluginHello hello;
   const std::unique_ptr<WorkerDevice> device =
-      argc == 4 ? open_device(std::atoi(argv[3]), hello) : nullptr;
+      device_type == 0 ? nullptr : open_device(device_type, hello);
   forbid_others();
   forbid_processes();  // not earlier: a driver may have to start one
   end_with_parent();   // not earlier: both are rules of this thread and those that it starts
-  const bool ready = argc == 3 || device != nullptr;
-  const zeroproof_plugin* plugin = ready ? load_library(argv[2], hello) : nullptr;
+  const bool ready = device_type == 0 || device != nullptr;
+  const zeroproof_plugin* plugin = ready ? load_library(library, hello) : nullptr;
   send_to_parent(hello);
   if (plugin == nullptr) ::_exit(0);  // skips the library's exit handlers
   Shared shared;
@@ -186,4 +184,23 @@ int plugin_worker(int argc, char** argv) {
   }
 }
 
+/// True if the parent has given this process the descriptor of a connection.
+bool is_connected() {
+  struct stat info {};
+  return ::fstat(plugin_socket, &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+}  // namespace
 }  // namespace zeroproof::verification
+
+int main(int argc, char** argv) {
+  if (argc != 3 || !zeroproof::verification::is_connected()) {
+    std::fputs(
+        "zeroproof: zeroproof-plugin was not started by zeroproof (it is the process of a "
+        "plug-in); "
+        "use zeroproof verify --plugin FILE\n",
+        stderr);
+    return 2;
+  }
+  zeroproof::verification::serve(argv[1], std::atoi(argv[2]));
+}

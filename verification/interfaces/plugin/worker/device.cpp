@@ -1,4 +1,4 @@
-#include "verification/interfaces/plugin/worker_device.hpp"
+#include "verification/interfaces/plugin/worker/device.hpp"
 
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/device/runtime/runtime.hpp"

@@ -1,10 +1,8 @@
-#include "verification/interfaces/plugin/library.hpp"
+#include "verification/interfaces/plugin/worker/library.hpp"
 
 #include <dlfcn.h>
 
 #include <cstddef>
-
-#include "verification/interfaces/plugin/step_call.hpp"
 
 namespace zeroproof::verification {
 namespace {
