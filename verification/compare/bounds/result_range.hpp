@@ -47,15 +47,17 @@ struct ResultRange {
     return r;
   }
 
-  /// Classes of these values as fp32 numbers.
-  ResultClasses classes() const {
-    constexpr Real overflow = 0x1p128L * (1 - u / 2);
+  /// Classes of these values as fp32 numbers, or cast to bf16.
+  ResultClasses classes(bool as_bf16 = false) const {
+    const Real overflow = as_bf16 ? 0x1p128L * (1 - 0x1p-9L) : 0x1p128L * (1 - u / 2);
+    const Real underflow = as_bf16 ? 0x1p-134L : eta;
     int set = nan ? ResultClasses::nan : 0;
     if (empty()) return set;
     if (high >= overflow) set |= ResultClasses::infinity;
     if (low <= -overflow) set |= ResultClasses::minus_infinity;
-    if (low <= eta && high >= -eta) set |= ResultClasses::zero | ResultClasses::minus_zero;
-    if ((high > eta && low < overflow) || (low < -eta && high > -overflow))
+    if (low <= underflow && high >= -underflow)
+      set |= ResultClasses::zero | ResultClasses::minus_zero;
+    if ((high > underflow && low < overflow) || (low < -underflow && high > -overflow))
       set |= ResultClasses::number;
     return set;
   }

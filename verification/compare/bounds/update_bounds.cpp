@@ -246,9 +246,10 @@ UpdateBound UpdateBounds::operator()(float grad, const ElementState& before) con
       sgd(grad, before, bound);
       break;
   }
+  bound.master.cast_to_bf16 = bf16_master_;
   if (bound.master.judged) return bound;  // every other result is then judged too
   const UpdateRanges ranges = classes_(grad, before);
-  bound.master.classes = ranges.master.classes();
+  bound.master.classes = ranges.master.classes(bf16_master_);
   bound.exp_avg.classes = ranges.exp_avg.classes();
   bound.exp_avg_sq.classes = ranges.exp_avg_sq.classes();
   bound.max_exp_avg_sq.classes = ranges.max_exp_avg_sq.classes();

@@ -37,6 +37,8 @@ class UpdateBounds {
 
   /// For programs that compute with fp64 betas: those in `hyper` were rounded to fp32.
   void set_betas(double beta1, double beta2);
+  /// For a parameter that is its own master (R25): results of master are cast to bf16.
+  void cast_master_to_bf16() { bf16_master_ = true; }
   /// For programs whose weights of the gradient are not 1 - beta1 and 1 - beta2.
   void set_new_weights(double of_average, double of_square);
 
@@ -68,6 +70,7 @@ class UpdateBounds {
   Real beta1_, beta2_, new1_, new2_, correction1_, root_correction2_, step_size_, lr_, decay_,
       ratio_;
   int ratio_roundings_;  ///< of the product with the ratio: 1, or 0 for rules without one
+  bool bf16_master_ = false;
   UpdateClasses classes_;
 };
 

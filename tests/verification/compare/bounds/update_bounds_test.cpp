@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cfloat>
 #include <cmath>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "common/base/error.hpp"
+#include "common/base/float_formats.hpp"
 #include "reference/operations.hpp"
 #include "reference/update_operations.hpp"
 #include "verification/compare/bounds/update_bounds.hpp"
@@ -339,6 +341,94 @@ TEST_CASE("bounds: wrong updates are outside") {
             }) == 2000);
 }
 
+TEST_CASE("bounds: a bf16 parameter is within them if a legal value is rounded to it, by hand") {
+  constexpr long double unit = 0x1p-7L;  // in the last place of bf16, from 1 to 2
+  const auto bf16_of = [](long double exact, long double allowed) {
+    ElementBound bound{exact, allowed, true};
+    bound.cast_to_bf16 = true;
+    return bound;
+  };
+  const ElementBound near_one = bf16_of(1 + unit / 4, unit / 8);
+  CHECK(near_one.ratio(1) == 0);
+  CHECK(near_one.ratio(1 + 0x1p-7) == 2);  // its values begin unit / 4 above
+  CHECK(near_one.ratio(1 - 0x1p-8) ==
+        4);  // the unit below 1 is half: its values end at 1 - unit / 4
+  CHECK(bf16_of(1 + unit / 4, unit / 4).ratio(1 + 0x1p-7) == 1);  // a tie is a value of both
+  CHECK(bf16_of(1 + unit / 2, unit).ratio(1) == 0);
+  CHECK(bf16_of(1 + unit / 2, unit).ratio(1 + 0x1p-7) == 0);
+  CHECK(bf16_of(-1 - unit / 4, unit / 8).ratio(-1) == 0);
+  CHECK(bf16_of(-1 - unit / 4, unit / 8).ratio(-1 - 0x1p-7) == 2);
+  CHECK(std::isinf(bf16_of(1, unit).ratio(NAN)));
+  CHECK(std::isinf(bf16_of(1, unit).ratio(INFINITY)));
+  // Zero, with values up to half of the smallest number, and the largest number.
+  CHECK(bf16_of(0x1p-135L, 0x1p-135L).ratio(0) == 0);
+  CHECK(bf16_of(0x1p-135L, 0x1p-135L).ratio(0x1p-133) == 1);
+  CHECK(bf16_of(-0x1p-135L, 0x1p-137L).ratio(0x1p-133) > 1);
+  CHECK(bf16_of(0x1p128L - 0x1p120L, 1).ratio(0x1.FEp127) == 0);
+  CHECK(bf16_of(0x1p128L - 0x1p118L, 0x1p118L).ratio(0x1.FEp127) == 1);
+}
+
+TEST_CASE("bounds: legal orders with a bf16 parameter are inside, and other roundings are not") {
+  const auto cast = [](float x) {
+    bf16 result;
+    reference::cast_to_bf16({}, Span<const float>(&x, 1), Span<bf16>(&result, 1));
+    return to_float(result);
+  };
+  const auto truncated = [](float x) {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xFFFF0000U);
+  };
+  const auto outside = [&](const Kernel& kernel) {
+    Draws draws(5);
+    int found = 0;
+    for (int i = 0; i < 200; ++i) {
+      const Problem p = draws.problem(UpdateRule::adamw);
+      UpdateBounds bounds(p.hyper, p.t);
+      bounds.cast_master_to_bf16();
+      for (int k = 0; k < 64; ++k) {
+        const float g = cast(draws.number(-28, 4));
+        ElementState x = draws.element(g);
+        x.master = cast(x.master);
+        found += bounds(g, x).master.ratio(kernel(p, g, x).master) <= 1 ? 0 : 1;
+      }
+    }
+    return found;
+  };
+  for (const auto& kernel : legal_kernels()) {
+    const std::string& name = kernel.first;
+    CAPTURE(name);
+    const auto with = [&](const auto& rounding) {
+      return [&](const Problem& p, float g, const ElementState& x) {
+        ElementState y = kernel.second(p, g, x);
+        y.master = rounding(y.master);
+        return y;
+      };
+    };
+    CHECK(outside(with(cast)) == 0);
+    CHECK(outside(with(truncated)) > 12800 / 4);  // half of the results that are not exact
+  }
+  CHECK(outside([&](const Problem& p, float g, ElementState x) {  // moments in bf16
+          const Problem without = [&] {
+            Problem q = p;
+            q.s.lr_weight_decay = 0;
+            q.s.has_decay = 0;
+            return q;
+          }();
+          ElementState y = contract(without, g, {0, x.exp_avg, x.exp_avg_sq});
+          const float root = std::sqrt(cast(y.exp_avg_sq)) / p.s.sqrt_bias_correction2;
+          const float a = p.s.step_size * (cast(y.exp_avg) / (root + p.s.eps));
+          y.master = cast(x.master - (a + p.s.lr_weight_decay * x.master));
+          return y;
+        }) > 100);
+  CHECK(outside([&](const Problem& p, float g, ElementState x) {  // rounded after the decay too
+          Problem without = p;
+          without.s.has_decay = 0;
+          x.master = cast(x.master - p.s.lr_weight_decay * x.master);
+          ElementState y = contract(without, g, x);
+          y.master = cast(y.master);
+          return y;
+        }) > 100);
+}
+
 TEST_CASE("bounds: by hand, and outside the conditions") {
   OptimizerHyper h;
   h.rule = UpdateRule::sgd;
@@ -400,15 +490,19 @@ TEST_CASE("bounds: no legal order of special numbers is of another class") {
       p = problem_of(p.hyper, p.t);
       p.ratio = ratio;
       const UpdateBounds bounds(p.hyper, p.t, p.ratio);
+      UpdateBounds bf16_bounds = bounds;
+      bf16_bounds.cast_master_to_bf16();
       for (int k = 0; k < 128; ++k) {
         const float g = number();
         const ElementState x = {number(), number(), std::fabs(number()), 0, 0};
-        const UpdateBound bound = bounds(g, x);
+        const UpdateBound bound = bounds(g, x), in_bf16 = bf16_bounds(g, x);
         for (const auto& kernel : kernels) {
           const ElementState y = kernel.second(p, g, x);
-          const bool legal = bound.master.ratio(y.master) <= 1 &&
-                             bound.exp_avg.ratio(y.exp_avg) <= 1 &&
-                             bound.exp_avg_sq.ratio(y.exp_avg_sq) <= 1;
+          bf16 narrow;
+          reference::cast_to_bf16({}, Span<const float>(&y.master, 1), Span<bf16>(&narrow, 1));
+          const bool legal =
+              bound.master.ratio(y.master) <= 1 && in_bf16.master.ratio(to_float(narrow)) <= 1 &&
+              bound.exp_avg.ratio(y.exp_avg) <= 1 && bound.exp_avg_sq.ratio(y.exp_avg_sq) <= 1;
           if (legal) continue;
           ++wrong;
           INFO(kernel.first, " g ", g, " master ", x.master, " exp_avg ", x.exp_avg, " exp_avg_sq ",
