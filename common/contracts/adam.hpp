@@ -45,4 +45,25 @@ using AdamwUpdateFn = void(const Exec&, const AdamOptions&, const StepScalars&,
 /// Source   [Adam:alg1], decay as in [Adam:l2].
 using AdamUpdateFn = AdamwUpdateFn;
 
+/// AdamW update of one piece of a shard whose bf16 parameter is its own master, in place (R25).
+///
+/// Shapes   grad, master: bf16; exp_avg, exp_avg_sq, max_exp_avg_sq: fp32. Otherwise as AdamwUpdateFn.
+/// Units, Special, Errors as AdamwUpdateFn.
+/// Order    in fp32, with one rounding to bf16, the last operation (neither the decay nor a moment is rounded to it):
+///            g = grad widened; p = master widened                            (exact, R8)
+///            AdamwUpdateFn of g, with p in place of master
+///            master = p cast to bf16, to nearest even                        (R8)
+/// Exact    bitwise across reference and host. A device has it in the update of a stored state.
+/// Source   R25. An update below half a unit in the last place of the parameter is lost.
+using AdamwUpdateBf16Fn = void(const Exec&, const AdamOptions&, const StepScalars&,
+                               Span<const bf16> grad, Span<bf16> master, Span<float> exp_avg,
+                               Span<float> exp_avg_sq, Span<float> max_exp_avg_sq);
+
+/// Adam update of one piece of a shard whose bf16 parameter is its own master, in place (R25).
+///
+/// Shapes, Units, Exact, Special, Errors as AdamwUpdateBf16Fn.
+/// Order    as AdamwUpdateBf16Fn, with AdamUpdateFn for the update in fp32.
+/// Source   R25.
+using AdamUpdateBf16Fn = AdamwUpdateBf16Fn;
+
 }  // namespace zeroproof

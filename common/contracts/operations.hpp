@@ -155,13 +155,16 @@
   X(weight_grad_bf16, WeightGradBf16Fn)
 
 /// Operations of the reference and the host only: on a device they are part of other operations.
-#define ZP_HOST_OPERATIONS(X)        \
-  /* dot.hpp */                      \
-  X(dot_accumulate, DotAccumulateFn) \
-  X(dot_normalise, DotNormaliseFn)   \
-  X(dot_finish, DotFinishFn)         \
-  /* grad_sum.hpp */                 \
-  X(maximal_nodes, MaximalNodesFn)   \
-  X(grad_sum, GradSumFn)             \
-  /* loss_scaler.hpp */              \
+#define ZP_HOST_OPERATIONS(X)             \
+  /* adam.hpp */                          \
+  X(adamw_update_bf16, AdamwUpdateBf16Fn) \
+  X(adam_update_bf16, AdamUpdateBf16Fn)   \
+  /* dot.hpp */                           \
+  X(dot_accumulate, DotAccumulateFn)      \
+  X(dot_normalise, DotNormaliseFn)        \
+  X(dot_finish, DotFinishFn)              \
+  /* grad_sum.hpp */                      \
+  X(maximal_nodes, MaximalNodesFn)        \
+  X(grad_sum, GradSumFn)                  \
+  /* loss_scaler.hpp */                   \
   X(loss_scaler_init, LossScalerInitFn)

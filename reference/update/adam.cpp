@@ -1,5 +1,8 @@
+#include <vector>
+
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
+#include "reference/operations.hpp"
 #include "reference/update/adaptive_step.hpp"
 #include "reference/update_operations.hpp"
 
@@ -35,6 +38,16 @@ void update(const char* operation, const AdamOptions& options, const StepScalars
   });
 }
 
+/// An update of bf16 parameters (R25): widened, `update` in fp32, and rounded once.
+template <class Update>
+void update_bf16(Span<const bf16> grad, Span<bf16> master, const Update& update) {
+  std::vector<float> g(grad.size()), p(master.size());
+  widen_bf16({}, grad, g);
+  widen_bf16({}, master, p);
+  update(g, p);
+  cast_to_bf16({}, p, master);
+}
+
 }  // namespace
 
 void adamw_update(const Exec&, const AdamOptions& options, const StepScalars& scalars,
@@ -49,6 +62,24 @@ void adam_update(const Exec&, const AdamOptions& options, const StepScalars& sca
                  Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
   update("adam_update", options, scalars, grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq,
          adam_block);
+}
+
+void adamw_update_bf16(const Exec&, const AdamOptions& options, const StepScalars& scalars,
+                       Span<const bf16> grad, Span<bf16> master, Span<float> exp_avg,
+                       Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
+  update_bf16(grad, master, [&](Span<const float> g, Span<float> p) {
+    update("adamw_update_bf16", options, scalars, g, p, exp_avg, exp_avg_sq, max_exp_avg_sq,
+           adamw_block);
+  });
+}
+
+void adam_update_bf16(const Exec&, const AdamOptions& options, const StepScalars& scalars,
+                      Span<const bf16> grad, Span<bf16> master, Span<float> exp_avg,
+                      Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
+  update_bf16(grad, master, [&](Span<const float> g, Span<float> p) {
+    update("adam_update_bf16", options, scalars, g, p, exp_avg, exp_avg_sq, max_exp_avg_sq,
+           adam_block);
+  });
 }
 
 }  // namespace zeroproof::reference

@@ -62,6 +62,14 @@ TEST_CASE("host implementations: buffers of different lengths are errors") {
     refused([&] { update(exec, {true, false}, scalars, three, three, three, three, four); });
     refused([&] { update(exec, {}, scalars, three, three, three, three, three); });
   }
+  std::vector<bf16> narrow3(3), narrow4(4);
+  for (AdamwUpdateBf16Fn* update : {&host::adamw_update_bf16, &host::adam_update_bf16}) {
+    refused([&] { update(exec, {}, scalars, narrow3, narrow4, three, three, {}); });
+    refused([&] { update(exec, {}, scalars, narrow3, narrow3, four, three, {}); });
+    refused([&] { update(exec, {}, scalars, narrow3, narrow3, three, four, {}); });
+    refused([&] { update(exec, {true, false}, scalars, narrow3, narrow3, three, three, four); });
+    refused([&] { update(exec, {}, scalars, narrow3, narrow3, three, three, three); });
+  }
   refused([&] { host::sgd_update(exec, {}, scalars, three, four, {}); });
   refused([&] { host::sgd_update(exec, {true, false, false}, scalars, three, three, four); });
   refused([&] { host::sgd_update(exec, {true, false, false}, scalars, three, three, {}); });

@@ -84,6 +84,9 @@ Operand per_element(Operand operand, std::int64_t count);
 /// The same operand with `count` values for any size.
 Operand fixed(Operand operand, std::int64_t count);
 
+/// The same operand in bf16: the numbers of a fill, cast.
+Operand in_bf16(Operand operand);
+
 /// Fills for numbers: all but patterns and sweep.
 const std::vector<Fill>& number_fills();
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/base/digest.hpp"
+#include "reference/operations.hpp"
 #include "verification/ops/op.hpp"
 
 namespace zeroproof::verification {
@@ -93,9 +94,12 @@ void OpCall::fill_operand(std::size_t k) {
     const PhiloxBlock w = words(k, i);
     const std::uint64_t global = shape_.first_index + static_cast<std::uint64_t>(i);
     auto* to = static_cast<std::byte*>(target.data) + i * num_bytes(operand.dtype);
-    if (operand.dtype == DType::fp32) {
+    if (operand.dtype == DType::fp32 || operand.cast) {
       const float value = fill_value(shape_.fill, operand.content, global, w);
-      std::memcpy(to, &value, sizeof(value));
+      if (operand.cast)
+        reference::cast_to_bf16({}, Span<const float>(&value, 1), get<bf16>(k).subspan(i, 1));
+      else
+        std::memcpy(to, &value, sizeof(value));
     } else {  // a narrow format or an integer: patterns in turn; an odd factor reaches all of them
       const std::uint64_t bits =
           shape_.fill == Fill::zero ? 0 : global * 0x9E3779B97F4A7C15U + operand.name.size();

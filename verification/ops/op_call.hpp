@@ -48,6 +48,7 @@ struct Operand {
   std::int64_t per_element =
       1;  ///< values for every element of the call; 0: `count` values whatever its size
   std::int64_t count = 0;
+  bool cast = false;  ///< bf16: the numbers of a fill, cast (R8), instead of bit patterns in turn
 
   /// The format of a value in a report: an amax is stored as the bits of its fp32 number, which
   /// compare as integers.

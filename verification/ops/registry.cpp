@@ -64,6 +64,11 @@ Operand fixed(Operand operand, std::int64_t count) {
   operand.count = count;
   return operand;
 }
+Operand in_bf16(Operand operand) {
+  operand.dtype = DType::bf16;
+  operand.cast = true;
+  return operand;
+}
 
 const std::vector<Fill>& number_fills() {
   static const std::vector<Fill> fills = {Fill::exact_sum, Fill::wide,    Fill::ties,

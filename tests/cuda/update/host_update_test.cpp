@@ -111,6 +111,32 @@ TEST_CASE("adam: the decay is part of the gradient before the moments, and added
   check_adam(host::adam_update, {}, c, {2, 4, 2, 2, 0}, {2, 3.8125F, 3, 9, 0});
 }
 
+TEST_CASE("adam, adamw of bf16 parameters: one rounding to nearest even, by hand") {
+  // The numbers of the cases above, then one unit of 2^-6 in the last place of 2.625 = 0x4028.
+  constexpr std::size_t numel = 1029;  // more than a tile
+  StepScalars c = scalars();
+  for (const Isa isa : host::supported_isas()) {
+    CAPTURE(host::name(isa));
+    const auto updated = [&](AdamwUpdateBf16Fn* update, std::uint16_t grad) {
+      const std::vector<bf16> grads(numel, bf16{grad});
+      std::vector<bf16> masters(numel, bf16{0x4080});  // 4
+      std::vector<float> exp_avg(numel, 2), exp_avg_sq(numel, 2);
+      update(Exec{1, isa}, {}, c, grads, masters, exp_avg, exp_avg_sq, {});
+      CHECK(all_are(exp_avg, 3));
+      CHECK(all_are(exp_avg_sq, 9));
+      for (const bf16 master : masters) REQUIRE(master.bits == masters[0].bits);
+      return masters[0].bits;
+    };
+    c = scalars();
+    CHECK(updated(host::adamw_update_bf16, 0x4080) == 0x4028);  // grad 4: 2.625
+    CHECK(updated(host::adam_update_bf16, 0x4000) == 0x4068);   // grad 2: 3.625
+    c.step_size += 0x1p-6F;  // a grows by 3/4 * 2^-6, more than half a unit: 2.625 - 2^-6
+    CHECK(updated(host::adamw_update_bf16, 0x4080) == 0x4027);
+    c.step_size = scalars().step_size + 0x1p-7F;  // by 3/4 * 2^-7, less than half a unit
+    CHECK(updated(host::adamw_update_bf16, 0x4080) == 0x4028);
+  }
+}
+
 TEST_CASE("adam, adamw: without decay the term is left out, not multiplied by zero") {
   StepScalars c = scalars();
   c.has_decay = 0;

@@ -136,4 +136,53 @@ TEST_CASE("adamw: special gradients") {
   CHECK(bits(x.exp_avg_sq[3]) == bits(0.0F));
 }
 
+TEST_CASE("adamw_update_bf16: one rounding to nearest even, at the end, by hand") {
+  // grad 1: exp_avg 1/2, sq 1/4, d = 2, q = 1/4, so a = 2^-9, half a unit in the last place below 1.
+  StepScalars s = dyadic_scalars(0x1p-7F);
+  s.has_decay = 0;
+  const std::vector<bf16> grad = {{0x3F80}, {0x3F80}, {0x0000}};    // 1, 1, 0
+  const std::vector<bf16> before = {{0x3F80}, {0x3F7F}, {0x3F80}};  // 1, 1 - 2^-8, 1
+  const std::vector<float> old_moment = {0, 0, 1 + 0x1p-20F};       // more bits than bf16 has
+  const auto updated = [&](const StepScalars& scalars, std::vector<float>& exp_avg) {
+    std::vector<bf16> master = before;
+    std::vector<float> exp_avg_sq(3, 0);
+    exp_avg = old_moment;
+    reference::adamw_update_bf16({}, {}, scalars, grad, master, exp_avg, exp_avg_sq, {});
+    CHECK(exp_avg_sq == std::vector<float>{0.25F, 0.25F, 0});
+    return master;
+  };
+  std::vector<float> exp_avg;
+  std::vector<bf16> master = updated(s, exp_avg);
+  CHECK(exp_avg == std::vector<float>{0.5F, 0.5F, 0.5F + 0x1p-21F});
+  CHECK(master[0].bits == 0x3F80);  // 1 - 2^-9 is a tie, 1 is even: the update is lost
+  CHECK(master[1].bits == 0x3F7E);  // 1 - 3 * 2^-9 is a tie, 1 - 2^-7 is even
+  // q = exp_avg / eps; a = 2^-8 + 2^-28, and 1 - a is 1 - 2^-8 in fp32
+  CHECK(master[2].bits == 0x3F7F);
+
+  // w = 2^-9: rounded after the decay, 1 - 2^-9 would be 1 again, and after the step too.
+  s.has_decay = 1;
+  s.lr_weight_decay = 0x1p-9F;
+  master = updated(s, exp_avg);
+  CHECK(master[0].bits == 0x3F7F);  // 1 - (2^-9 + 2^-9) is exact
+}
+
+TEST_CASE("adam_update_bf16: the decay of the widened parameter is part of the gradient, by hand") {
+  // g = 1/2 + 1/2 * 1 = 1, so a = 2^-6 / 4, one unit in the last place below 1
+  const std::vector<bf16> grad = {{0x3F00}};
+  std::vector<bf16> master = {{0x3F80}};
+  std::vector<float> exp_avg = {0}, exp_avg_sq = {0}, most = {5};
+  reference::adam_update_bf16({}, {}, dyadic_scalars(0x1p-6F), grad, master, exp_avg, exp_avg_sq,
+                              {});
+  CHECK(exp_avg[0] == 0.5F);
+  CHECK(exp_avg_sq[0] == 0.25F);
+  CHECK(master[0].bits == 0x3F7F);
+  for (const auto update : {reference::adamw_update_bf16, reference::adam_update_bf16}) {
+    CHECK_THROWS_AS(update({}, {}, dyadic_scalars(1), grad, master, exp_avg, {}, {}), Error);
+    CHECK_THROWS_AS(update({}, {}, dyadic_scalars(1), {}, master, exp_avg, exp_avg_sq, {}), Error);
+    CHECK_THROWS_AS(update({}, {}, dyadic_scalars(1), grad, master, exp_avg, exp_avg_sq, most),
+                    Error);
+  }
+  CHECK(master[0].bits == 0x3F7F);
+}
+
 }  // namespace adam_test

@@ -69,6 +69,18 @@ TEST_CASE("explain: an operation by its doc block, class, implementations, cases
   }
   CHECK(text.find("Z17") == std::string::npos);  // a fault of another phase
   CHECK(run_cli("explain maximal_nodes").out.find("cuda/device") == std::string::npos);
+
+  const std::string narrow = run_cli("explain adam_update_bf16").out;
+  for (const char* part :
+       {"bf16 parameter is its own master", "AdamwUpdateBf16Fn (referred to above)",
+        "to nearest even", "phase       update", "reference/update/adam.cpp",
+        "cuda/host/update/adam.cpp", "zeroproof verify 'op/adam_update_bf16/*'"}) {
+    CHECK_MESSAGE(narrow.find(part) != std::string::npos, part);
+  }
+  CHECK(run_cli("explain R25").out.find("adamw_update_bf16, adam_update_bf16") !=
+        std::string::npos);
+  CHECK(run_cli("list op/adamw_update_bf16/host/x86-64/fill:ties")
+            .out.find("op/adamw_update_bf16/host/x86-64/fill:ties") != std::string::npos);
 }
 
 TEST_CASE("explain: rules from the contract, with the places that cite them") {
@@ -189,7 +201,8 @@ TEST_CASE("explain: a near miss suggests names, in the form of every error") {
   const CliResult near = run_cli("explain adam");
   CHECK(near.exit_code == 2);
   CHECK(near.out.empty());
-  CHECK(near.err.find("did you mean adamw_update or adam_update?") != std::string::npos);
+  CHECK(near.err.find("did you mean adamw_update or adam_update or adamw_update_bf16 or "
+                      "adam_update_bf16?") != std::string::npos);
   const CliResult typo = run_cli("explain clip_ceof");
   CHECK(typo.err.find("clip_coef") != std::string::npos);
   CHECK(run_cli("explain ''").exit_code == 0);

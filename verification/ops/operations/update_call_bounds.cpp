@@ -1,5 +1,6 @@
 #include "verification/ops/operations/update_call_bounds.hpp"
 
+#include "common/base/float_formats.hpp"
 #include "verification/compare/bounds/update_bounds.hpp"
 #include "verification/compare/wrong_formulas.hpp"
 
@@ -27,7 +28,9 @@ class UpdateCallBounds final : public CallBounds {
                    const OpCall& pristine, float trust_ratio)
       : bounds_(settings.hyper, settings.t, trust_ratio),
         at_(kept(operands, settings.hyper)),
-        call_(pristine) {}
+        call_(pristine) {
+    if (dtype_of(at_.master) == DType::bf16) bounds_.cast_master_to_bf16();
+  }
 
   ElementBound of(std::size_t operand, std::int64_t index) override {
     if (index != index_) {
@@ -49,8 +52,12 @@ class UpdateCallBounds final : public CallBounds {
   }
 
  private:
+  DType dtype_of(int operand) const { return call_.view(static_cast<std::size_t>(operand)).dtype; }
   float value_at(int operand, std::int64_t i) const {
-    return operand < 0 ? 0.0F : call_.in<float>(static_cast<std::size_t>(operand))[i];
+    if (operand < 0) return 0;
+    const auto k = static_cast<std::size_t>(operand);
+    return dtype_of(operand) == DType::bf16 ? to_float(call_.in<bf16>(k)[i])
+                                            : call_.in<float>(k)[i];
   }
 
   UpdateBounds bounds_;
@@ -73,6 +80,9 @@ void add_bounds(Op& op, const std::function<UpdateSettings(int variant)>& settin
   op.bounds = [=](const OpCall& pristine, const OpCall&) {
     return update_call_bounds(settings(pristine.variant()), operands, pristine);
   };
+  op.wrong_formulas = {};
+  const auto master = static_cast<std::size_t>(operands.master);
+  if (op.operands[master].dtype != DType::fp32) return;  // the formulas are of fp32 results
   op.wrong_formulas = [=](const OpCall& pristine, const OpCall& candidate) {
     const UpdateSettings s = settings(pristine.variant());
     const UpdateOperands at = kept(operands, s.hyper);
