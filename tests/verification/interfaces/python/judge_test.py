@@ -1,6 +1,8 @@
 """A callable under the judge: passes, differences with their places, and its parameters."""
 
 import json
+import pathlib
+import runpy
 import unittest
 import xml.dom.minidom
 
@@ -8,6 +10,8 @@ import numpy as np
 from support import F, adamw, judged, one_sentence
 
 import zproof
+
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 
 
 class Verdicts(unittest.TestCase):
@@ -115,6 +119,34 @@ class Verdicts(unittest.TestCase):
         self.assertIn("op/adamw_update_to_bf16/python/rounded", verdict.results[0]["id"])
         self.failed(truncated, "param[", dtype="bf16")
         self.failed(truncated, "param[", "and has to be", dtype="bf16", accept="any-order")
+
+    def test_parameters_of_bf16_without_a_master(self):
+        example = runpy.run_path(str(ROOT / "verification/examples/python/adamw_bf16.py"))
+        op = "adamw_update_bf16"
+        right = example[op]
+        verdict = zproof.judge(right, op)
+        self.assertTrue(verdict, verdict.text)
+        self.assertEqual(len(verdict.results), 7)
+        self.assertIn("op/adamw_update_bf16/python/adamw_update_bf16", verdict.results[0]["id"])
+        for wrong in (f"{op}_truncated", f"{op}_decay_rounded"):
+            self.failed(example[wrong], "master[", op=op)
+            self.failed(example[wrong], "in no legal order", op=op, accept="any-order")
+
+        def other(grad, master, exp_avg, exp_avg_sq, *, scalars):  # a moment in fp64; the step before the decay
+            with np.errstate(all="ignore"):
+                g, old, before = example["widened"](grad), exp_avg.astype(np.float64), example["widened"](master)
+                example["moved"](grad, exp_avg, exp_avg_sq, scalars)
+                exp_avg[...] = scalars.beta1 * old + scalars.one_minus_beta1 * g
+                d = np.sqrt(exp_avg_sq) / F(scalars.sqrt_bias_correction2) + F(scalars.eps)
+                after = before - F(scalars.step_size) * (exp_avg / d)
+                after = after - F(scalars.lr_weight_decay) * before if scalars.has_decay else after
+                master.view(np.uint16)[...] = example["rounded"](after)
+
+        self.failed(other, "another order of the same formula", op=op)
+        verdict = judged(other, op, accept="any-order")
+        self.assertTrue(verdict, verdict.text)
+        with self.assertRaisesRegex(ValueError, "adamw_update_bf16 does not go with dtype bf16"):
+            zproof.judge(right, op, "bf16")
 
     def test_another_order_of_the_same_formula(self):
         def other(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
