@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -31,9 +33,19 @@ namespace zeroproof::cuda::sim {
 
 namespace {
 
+StreamOrder order_of_environment() {
+  const char* const given = std::getenv("ZP_SIM_ORDER");
+  const std::string name = given == nullptr ? "" : given;
+  if (name.empty() || name == "awaited_first") return StreamOrder::awaited_first;
+  if (name == "awaited_last") return StreamOrder::awaited_last;
+  if (name == "early") return StreamOrder::early;
+  fail(ErrorCode::config, "ZP_SIM_ORDER is '" + name + "', which is no stream order", "",
+       "use awaited_first, awaited_last or early");
+}
+
 /// Every queue that may have work, including those of destroyed streams.
 struct Device {
-  StreamOrder order = StreamOrder::awaited_first;
+  StreamOrder order = order_of_environment();
   std::vector<std::weak_ptr<WorkQueue>> queues;
   std::vector<std::shared_ptr<WorkQueue>> left_behind;  ///< of streams that were destroyed
 };
@@ -82,7 +94,8 @@ bool has_work(const WorkQueue& queue) {
 /// False if the stream waits for a mark that is not enqueued yet; the device memory then stays
 /// inaccessible, because opening it takes long.
 bool run_until(WorkQueue& queue, std::int64_t position) {
-  if (!has_work(queue)) return queue.passed(position);
+  const bool check_only = device().order == StreamOrder::early;  // the work ran without a check
+  if (!has_work(queue) && !check_only) return queue.passed(position);
   const DeviceWorks works;
   run_left_behind();
   if (device().order == StreamOrder::awaited_last) {
@@ -129,6 +142,24 @@ bool make_progress(WorkQueue& queue, std::int64_t position) {
 void set_stream_order(StreamOrder order) {
   const std::lock_guard lock(device_mutex());
   device().order = order;
+}
+
+StreamOrder stream_order() {
+  const std::lock_guard lock(device_mutex());
+  return device().order;
+}
+
+void run_if_early(WorkQueue& pushed) {
+  if (device().order != StreamOrder::early || !pushed.ready()) return;
+  const DeviceWorks works;
+  pushed.run_early();
+  const std::vector<std::shared_ptr<WorkQueue>> others = all_but(&pushed);
+  const auto run_others = [&others] {
+    bool ran = false;
+    for (const std::shared_ptr<WorkQueue>& other : others) ran = other->run_early() || ran;
+    return ran;
+  };
+  while (run_others()) pushed.run_early();
 }
 
 std::shared_ptr<WorkQueue> branch_queue() { return listed(std::make_shared<WorkQueue>()); }

@@ -1,8 +1,10 @@
 #include "cuda/device/sim/work_queue.hpp"
 
+#include <exception>
 #include <utility>
 
 #include "cuda/device/sim/capture.hpp"
+#include "cuda/device/sim/current.hpp"
 
 namespace zeroproof::cuda::sim {
 
@@ -17,6 +19,7 @@ void WorkQueue::push(QueuedWork work) {
   } else {
     work_.push_back(std::move(work));
     pace = 1;
+    run_if_early(*this);
   }
 }
 
@@ -36,11 +39,40 @@ bool WorkQueue::run_one() {
   } catch (...) {
     done_ = end_position();
     work_.clear();
+    failed_ = false;
     throw;
   }
   work_.pop_front();
   ++done_;
   return true;
+}
+
+/// The queue whose first piece run_one() would run; null if there is none.
+WorkQueue* WorkQueue::next() {
+  if (work_.empty()) return nullptr;
+  const Mark& until = work_.front().until;
+  return !until.queue || until.queue->passed(until.position) ? this : until.queue->next();
+}
+
+void WorkQueue::run_and_keep_failure() {
+  try {
+    if (work_.front().run) work_.front().run();
+  } catch (...) {
+    failed_ = true;
+    work_.front().run = [error = std::current_exception()] { std::rethrow_exception(error); };
+    return;
+  }
+  work_.pop_front();
+  ++done_;
+}
+
+bool WorkQueue::run_early() {
+  bool ran = false;
+  for (WorkQueue* queue = next(); queue != nullptr && !queue->failed_; queue = next()) {
+    queue->run_and_keep_failure();
+    ran = true;
+  }
+  return ran;
 }
 
 bool WorkQueue::run_until(std::int64_t position) {

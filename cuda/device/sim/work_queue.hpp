@@ -27,7 +27,8 @@ struct QueuedWork {
   Mark until = {};
 };
 
-/// Nothing in it runs by itself. All calls but passed() hold device_mutex().
+/// Nothing in it runs by itself: a thread that waits runs it, or in the order `early` one that
+/// enqueues. All calls but passed() hold device_mutex().
 class WorkQueue {
  public:
   void push(QueuedWork work);
@@ -40,6 +41,10 @@ class WorkQueue {
   /// only one that waits for a mark that is not enqueued yet. Rethrows exceptions of the work; the
   /// rest of the queue is dropped then.
   bool run_one();
+  /// Runs all work that can run, here and in queues that this one waits for, for a thread that does
+  /// not wait for it: an exception of the work is kept, and the next run_one() rethrows it. Returns
+  /// whether anything ran.
+  bool run_early();
   /// Runs the work before the position. False if it did not reach it.
   bool run_until(std::int64_t position);
 
@@ -48,8 +53,12 @@ class WorkQueue {
   int pace = 1;  ///< pieces of work that the next poll of an event of this queue runs
 
  private:
+  WorkQueue* next();
+  void run_and_keep_failure();
+
   std::atomic<std::int64_t> done_ = 0;
   std::deque<QueuedWork> work_;
+  bool failed_ = false;  ///< the first piece of work rethrows an exception of run_early()
 };
 
 /// One for the process: the simulated device does one thing at a time.

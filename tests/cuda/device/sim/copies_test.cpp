@@ -1,4 +1,4 @@
-// Copies between ranks, with device work in either order: waits whose absence a GPU may hide.
+// Copies between ranks, with device work in every order: waits whose absence a GPU may hide.
 // tests/cuda/device/copies_support.hpp describes the errors that each case detects.
 
 #include <doctest.h>
@@ -18,16 +18,16 @@ namespace copies_test {
 using namespace zeroproof;
 using namespace zeroproof::cuda::device;
 using namespace zeroproof::copies_test;
-using sim_test::both_orders;
+using sim_test::every_order;
 using sim_test::StreamOrder;
 using sim_test::UseOrder;
 
 namespace {
 
-/// In both orders of streams, with each rank waiting first.
+/// In every order of streams, with each rank waiting first.
 void check_ranks(int world_size,
                  const std::function<bool(Communicator& control, bool from_last)>& right) {
-  for (const StreamOrder order : both_orders) {
+  for (const StreamOrder order : every_order) {
     for (const bool from_last : {false, true}) {
       CAPTURE(world_size);
       CAPTURE(from_last);
@@ -88,7 +88,7 @@ TEST_CASE("simulated copies: a communicator may be destroyed before its sums are
 }
 
 TEST_CASE("simulated copies: scratch memory of a failed sum can be freed on another stream") {
-  for (const StreamOrder order : both_orders) {
+  for (const StreamOrder order : every_order) {
     const UseOrder use(order);
     ThreadWorld world(1);
     run_ranks_and_streams(world, [](Communicator& control) {

@@ -24,7 +24,7 @@ TEST_CASE("stream executor: work before and after a plan on its stream stays ord
   StepPlan plan = make_plan(tests::random_shape(3));
   for (PlanOp& op : plan.ops)
     op.waits.clear();  // no wait of the plan orders it after or before either
-  for (const StreamOrder order : both_orders) {
+  for (const StreamOrder order : every_order) {
     const UseOrder use(order);
     auto* const word = static_cast<unsigned*>(device::device_allocate(sizeof(unsigned)));
     auto* const seen = static_cast<unsigned*>(device::device_allocate(2 * sizeof(unsigned)));

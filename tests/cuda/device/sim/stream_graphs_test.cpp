@@ -51,6 +51,27 @@ TEST_CASE("simulated streams: the branches of a graph run in both orders, betwee
   CHECK(ran[0] != ran[1]);
 }
 
+TEST_CASE("simulated streams: early, a launch of a graph runs all its branches") {
+  const UseOrder use(StreamOrder::early);
+  Stream first, second;
+  Event forked, joined;
+  std::string names;
+  const UseStream use_first(first);
+  const Graph graph([&] {
+    forked.record();
+    second.wait_for(forked);
+    on(second, [&] {
+      enqueue_name(names, 'a');
+      joined.record();
+    });
+    first.wait_for(joined);
+    enqueue_name(names, 'b');
+  });
+  CHECK(names.empty());
+  graph.launch();
+  CHECK(names == "ab");  // the first branch had to wait for the second one, enqueued after it
+}
+
 TEST_CASE("simulated streams: a missing wait in a branch of a graph is detected") {
   const auto right = [](bool waits) {
     Stream first, second;

@@ -37,13 +37,20 @@ inline constexpr bool sanitized = false;
 inline constexpr int block = 64;
 inline constexpr StreamOrder both_orders[] = {StreamOrder::awaited_first,
                                               StreamOrder::awaited_last};
+inline constexpr StreamOrder every_order[] = {StreamOrder::awaited_first, StreamOrder::awaited_last,
+                                              StreamOrder::early};
 
 class UseOrder {
  public:
-  explicit UseOrder(StreamOrder order) { cuda::sim::set_stream_order(order); }
-  ~UseOrder() { cuda::sim::set_stream_order(StreamOrder::awaited_first); }
+  explicit UseOrder(StreamOrder order) : before_(cuda::sim::stream_order()) {
+    cuda::sim::set_stream_order(order);
+  }
+  ~UseOrder() { cuda::sim::set_stream_order(before_); }
   UseOrder(const UseOrder&) = delete;
   UseOrder& operator=(const UseOrder&) = delete;
+
+ private:
+  StreamOrder before_;
 };
 
 inline ZP_KERNEL store_kernel(unsigned* target, unsigned value) {
@@ -108,10 +115,10 @@ inline void enqueue_name(std::string& names, char name) {
   cuda::sim::enqueue([&names, name] { names += name; });
 }
 
-/// Number of stream orders (of two) with a wrong result.
+/// Number of stream orders (of three) with a wrong result.
 inline int num_wrong(const std::function<bool()>& right) {
   int wrong = 0;
-  for (const StreamOrder order : both_orders) {
+  for (const StreamOrder order : every_order) {
     const UseOrder use(order);
     wrong += right() ? 0 : 1;
   }

@@ -1,4 +1,4 @@
-// Simulated streams run late and, without an event, in either order, so that a missing event is
+// Simulated streams run late, without an event in either order, or early, so that a missing wait is
 // detected.
 
 #include <doctest.h>
@@ -79,7 +79,7 @@ TEST_CASE("simulated streams: work between a fork and a join is not ordered") {
 }
 
 TEST_CASE("simulated streams: work that an event orders runs in that order") {
-  for (const StreamOrder order : both_orders) {
+  for (const StreamOrder order : every_order) {
     const UseOrder use(order);
     for (const bool swapped : {false, true}) {
       CAPTURE(swapped);
@@ -140,7 +140,7 @@ TEST_CASE("simulated streams: awaited last, other streams run all they can") {
 }
 
 TEST_CASE("simulated streams: a chain of events over five streams") {
-  for (const StreamOrder order : both_orders) {
+  for (const StreamOrder order : every_order) {
     const UseOrder use(order);
     std::vector<Stream> streams(5);
     std::vector<Event> events(5);
@@ -201,6 +201,79 @@ TEST_CASE("simulated streams: a write that does not wait for the previous read i
     CHECK(num_wrong([&] { return right(false); }) >= 1);
     CHECK(num_wrong([&] { return right(true); }) == 0);
   }
+}
+
+TEST_CASE("simulated streams: early, work runs when it is enqueued") {
+  const UseOrder use(StreamOrder::early);
+  Stream other;
+  Event event;
+  std::string names;
+  enqueue_name(names, 'a');
+  CHECK(names == "a");
+  event.record();
+  CHECK(event.reached());
+  other.wait_for(event);
+  on(other, [&] { enqueue_name(names, 'b'); });
+  CHECK(names == "ab");
+  wait_for_stream();
+}
+
+TEST_CASE("simulated streams: early, work enqueued in another order runs with the next call") {
+  Stream a, b;
+  Event event;
+  std::string names;
+  on(a, [&] {
+    enqueue_name(names, 'a');
+    event.record();
+  });
+  const UseOrder use(StreamOrder::early);
+  b.wait_for(event);
+  CHECK(names == "a");
+  on(b, [&] { enqueue_name(names, 'b'); });
+  CHECK(names == "ab");
+}
+
+TEST_CASE("simulated streams: only early, a write before the host has read is detected") {
+  const auto right = [](bool waits) {
+    Event arrived;
+    const DeviceWord word(1);
+    const PinnedBytes slot(1);
+    enqueue_to_host(slot.data(), word.data(), 1);
+    arrived.record();
+    launch(store_kernel, 1, block, word.data(), 2U);
+    if (waits) wait_for_event(arrived);
+    unsigned char seen = waits ? slot.data()[0] : 0;
+    enqueue_to_host(slot.data(), word.data(), 1);  // the next step reuses the slot
+    if (!waits) {
+      if (!arrived.reached()) wait_for_event(arrived);
+      seen = slot.data()[0];
+    }
+    wait_for_stream();
+    return seen == 1;
+  };
+  for (const StreamOrder order : every_order) {
+    const UseOrder use(order);
+    CHECK(right(true));
+    CHECK(right(false) == (order != StreamOrder::early));
+  }
+}
+
+TEST_CASE("simulated streams: early, the next wait throws the error of work, once") {
+  const UseOrder use(StreamOrder::early);
+  Stream failing, other;
+  Event end;
+  std::string names;
+  on(failing, [&] {
+    CHECK_NOTHROW(cuda::sim::enqueue([] { throw 7; }));
+    CHECK_NOTHROW(enqueue_name(names, 'x'));
+    end.record();
+  });
+  CHECK_NOTHROW(wait_for(other));
+  CHECK_THROWS_AS(wait_for(failing), int);
+  CHECK_NOTHROW(wait_for(failing));
+  CHECK(names.empty());
+  on(failing, [&] { enqueue_name(names, 'y'); });
+  CHECK(names == "y");
 }
 
 TEST_CASE("simulated streams: polls of an event run device work in small steps") {
