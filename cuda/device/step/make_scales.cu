@@ -35,6 +35,7 @@ ZP_KERNEL scales_kernel(StepMemory memory, ScaleMemory scales, Recipe recipe) {
        b < scales.num_blocks; b += stride) {
     const bool joins = takes_part(memory, scales, b);
     scales.amax[b] = joins ? static_cast<std::uint32_t>(scales.collected[b]) : 0U;
+    scales.collected[b] = 0U;
     if (joins) recipe(scales.amax[b], scales.scale[b], scales.scale_inv[b]);
   }
 }
@@ -57,6 +58,7 @@ ZP_KERNEL history_kernel(StepMemory memory, ScaleMemory scales, History rule) {
   for (std::int64_t b = blockIdx.x; b < scales.num_blocks; b += gridDim.x) {
     if (!takes_part(memory, scales, b)) {
       if (thread == 0) scales.amax[b] = 0U;
+      if (thread == 0) scales.collected[b] = 0U;
       continue;
     }
     std::uint32_t* const h = scales.history + b * rule.slots;
@@ -86,6 +88,7 @@ ZP_KERNEL history_kernel(StepMemory memory, ScaleMemory scales, History rule) {
         scales.scale[b] = rule.scale_of(rule.takes_largest ? largest[0] : before, scales.scale[b]);
       scales.scale_inv[b] = 1.0F / scales.scale[b];
       scales.amax[b] = amax;
+      scales.collected[b] = 0U;
       h[0] = amax;
     }
     __syncthreads();  // before the maximum of the next history

@@ -37,7 +37,7 @@ struct ScaleMemory {
   const ScalePiece* pieces = nullptr;          // [num_pieces]
   const std::int64_t* first_blocks = nullptr;  // [num_tensors], never falling
   std::uint64_t* collected =
-      nullptr;  // [num_blocks], as all below: amax of this rank, then of all; initially 0
+      nullptr;  // [num_blocks], as all below: amax of this rank, then of all; 0 between steps
   std::uint32_t* amax = nullptr;
   std::uint32_t* history = nullptr;  // [num_blocks][slots]; under delayed
   float* scale = nullptr;
@@ -56,7 +56,8 @@ struct ScaleRules {
 void enqueue_collect_amax(const StepMemory& memory, const ScaleMemory& scales,
                           const ScaleRules& rules);
 
-/// Source of the scales.
+/// Source of the scales. From masters, `collected` is 0 again afterwards, unless the step is skipped
+/// or halted, in which nothing was collected.
 enum class ScalesFrom : std::uint8_t {
   masters,  ///< collected and, under delayed, the history, which advances
   state     ///< scales exist already: only scale_inv is computed from them

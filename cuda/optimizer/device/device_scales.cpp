@@ -85,6 +85,7 @@ DeviceScales::DeviceScales(const RankShard& shard, const CommGroups& comm_groups
 void DeviceScales::load(const FullState& state, device::StepMemory memory) {
   memory.has_grad = nullptr;  // every tensor
   memory.param = codes_;
+  device_space().fill(memory_.collected, 0, scales_.collected().view().num_bytes());
   if (scales_.load(state)) {
     device::enqueue_make_scales(memory, memory_, rules_, device::ScalesFrom::state);
     return for_parts(memory,
@@ -115,12 +116,10 @@ void DeviceScales::for_parts(const device::StepMemory& memory, const Body& body)
 
 void DeviceScales::collect(const device::StepMemory& memory) const {
   const Span<const std::uint32_t> elsewhere = std::as_const(scales_).elsewhere();
-  const std::int64_t num_bytes = scales_.collected().view().num_bytes();
-  if (elsewhere.empty()) {
-    device_space().fill(memory_.collected, 0, num_bytes);
-  } else {
+  if (!elsewhere.empty()) {  // otherwise the step before left zeros
     const std::vector<std::uint64_t> words(elsewhere.begin(), elsewhere.end());
-    device_space().from_host(memory_.collected, words.data(), num_bytes);
+    device_space().from_host(memory_.collected, words.data(),
+                             scales_.collected().view().num_bytes());
   }
   for_parts(memory, [&](const device::StepMemory& step, const device::ScaleMemory& scales) {
     device::enqueue_collect_amax(step, scales, rules_);

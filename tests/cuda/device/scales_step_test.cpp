@@ -81,6 +81,28 @@ TEST_CASE("scales on a device: enqueued and replayed steps, some skipped, have t
   }
 }
 
+TEST_CASE("scales on a device: a captured step contains no fill and no copy") {
+  if (!cuda::device::device_info().answers) return;
+  for (const ParamScaling& scaling : every_scaling()) {
+    for (const bool graphs : {false, true}) {
+      CAPTURE(name(scaling.recipe));
+      CAPTURE(graphs);
+      EnqueuedRank rank(graphs, OnNonfinite::skip, block_params());
+      rank.setup.param_dtype = DType::e4m3;
+      rank.setup.scaling = scaling;
+      rank.remake(2, graphs);
+      DeviceGrads grads(rank, 2);
+      rank.optimizer->load_state(rank.state());
+      for (int step = 1; step <= 3; ++step) {  // with graphs, the second one is captured
+        rank.optimizer->enqueue_step(grads);
+        // The status, and clearing the results, both outside of the graph.
+        if (step > 1) CHECK(rank.optimizer->calls().copies == 2);
+      }
+      rank.optimizer->wait();
+    }
+  }
+}
+
 TEST_CASE("scales on a device: enqueued steps of ranks that copy from each other") {
   if (!cuda::device::device_info().answers) return;
   for (const ParamScaling& scaling : every_scaling()) {
