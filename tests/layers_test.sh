@@ -23,7 +23,7 @@ if [ "$1" = --foreign ]; then
   only 'nlohmann/' 'common/io/json\.cpp|common/io/safetensors/safetensors_sax\.hpp|verification/bench/'
   only 'fmt/' 'verification/report/format\.|verification/bench/'
   only 'nanobind/' 'verification/interfaces/python/'
-  only 'cub/' 'cuda/device/kernels/(bulk/batched_copy|gradients/grad_stats)\.cu|verification/bench/device/'
+  only 'cub/' 'cuda/device/kernels/gradients/grad_stats\.cu|verification/bench/device/'
   only 'cuda_runtime|cuda\.h|nccl|thrust/' 'cuda/'
   found=$(grep -rlE '^ *#pragma omp' common reference verification || true)
   [ -z "$found" ] || fail "OpenMP outside cuda/: $found"

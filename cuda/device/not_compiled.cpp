@@ -67,7 +67,6 @@ ZP_NOT_COMPILED(enqueue_binned_merge)
 ZP_NOT_COMPILED(enqueue_binned_finish)
 
 // kernels/bulk/, reduce/sources/, comm/
-ZP_NOT_COMPILED(batched_copy_scratch_bytes)
 ZP_NOT_COMPILED(enqueue_batched_copy)
 ZP_NOT_COMPILED(enqueue_leaf)
 ZP_NOT_COMPILED(enqueue_clock)

@@ -1,5 +1,7 @@
 #include "cuda/comm/memory/move_tables.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -12,13 +14,23 @@ using device::Move;
 /// change from step to step, and no table is found again.
 constexpr std::int64_t most_kept_bytes = std::int64_t{64} << 20;
 
-std::int64_t table_bytes(std::int64_t count) {
-  return count * static_cast<std::int64_t>(sizeof(Move));
-}
-
-std::int64_t scratch_bytes(std::int64_t count) {
-  constexpr std::int64_t alignment = alignof(Move);
-  return (device::batched_copy_scratch_bytes(count) + alignment - 1) / alignment * alignment;
+/// Long moves as several ones, so that many blocks of threads share them. All but the first begin at a multiple
+/// of 16 bytes in their target.
+std::vector<Move> pieces_of(Span<const Move> moves) {
+  std::vector<Move> pieces;
+  for (const Move& move : moves) {
+    auto* to = static_cast<std::byte*>(move.to);
+    const auto* from = static_cast<const std::byte*>(move.from);
+    for (std::int64_t rest = move.num_bytes; rest > 0;) {
+      const auto past = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to) % 16);
+      const std::int64_t length = std::min(rest, device::batched_copy_piece_bytes - past);
+      pieces.push_back({to, from, length});
+      to += length;
+      from += length;
+      rest -= length;
+    }
+  }
+  return pieces;
 }
 
 void copy_each(Span<const Move> moves) {
@@ -31,16 +43,11 @@ bool same(const std::vector<Move>& a, const std::vector<Move>& b) {
 
 }  // namespace
 
-MoveTable::MoveTable(Span<const Move> moves)
-    : count_(numel(moves)), memory_(scratch_bytes(count_) + table_bytes(count_)) {
-  device::stage_to_device(memory_.data() + scratch_bytes(count_), moves.data(),
-                          table_bytes(count_));
+MoveTable::MoveTable(Span<const Move> moves) : moves_(numel(moves)) {
+  device::stage_to_device(moves_.data(), moves.data(), moves_.num_bytes());
 }
 
-void MoveTable::enqueue() const {
-  const auto* const moves = reinterpret_cast<const Move*>(memory_.data() + scratch_bytes(count_));
-  device::enqueue_batched_copy(moves, count_, memory_.data());
-}
+void MoveTable::enqueue() const { device::enqueue_batched_copy(moves_.data(), moves_.count()); }
 
 void MoveTables::enqueue(Span<const Move> moves) {
   wanted_.clear();
@@ -84,7 +91,7 @@ std::shared_ptr<const MoveTable> MoveTables::find(std::uint64_t key) {
 }
 
 std::shared_ptr<const MoveTable> MoveTables::make(std::uint64_t key) {
-  auto table = std::make_shared<const MoveTable>(wanted_);
+  auto table = std::make_shared<const MoveTable>(pieces_of(wanted_));
   if (kept_bytes_ + table->num_bytes() > most_kept_bytes || kept_.contains(key)) {
     kept_.clear();
     kept_bytes_ = 0;

@@ -12,19 +12,17 @@
 
 namespace zeroproof::cuda {
 
-/// Moves in device memory, with the scratch memory of their batched copy. Memory of the current
-/// stream.
+/// Moves in device memory. Memory of the current stream.
 class MoveTable {
  public:
   explicit MoveTable(Span<const device::Move> moves);
 
   void enqueue() const;
 
-  std::int64_t num_bytes() const { return memory_.num_bytes(); }
+  std::int64_t num_bytes() const { return moves_.num_bytes(); }
 
  private:
-  std::int64_t count_;
-  DeviceArray<std::byte> memory_;  ///< scratch memory (first, for its alignment), then the moves
+  DeviceArray<device::Move> moves_;
 };
 
 /// The batches of moves of one stream. Steps repeat the same moves, so their tables stay in device

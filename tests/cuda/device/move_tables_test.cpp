@@ -101,6 +101,34 @@ TEST_CASE("device: many moves of every length and alignment arrive") {
   device_space().copy_many({});
 }
 
+TEST_CASE(
+    "device: source and target at every pair of offsets, around a word, a block of threads and a "
+    "piece") {
+  if (!usable()) return;
+  constexpr std::int64_t piece = batched_copy_piece_bytes, gap = 32;
+  Stream stream;
+  const UseStream inside(stream);
+  for (const std::int64_t size :
+       {std::int64_t{1}, std::int64_t{15}, std::int64_t{16}, std::int64_t{17}, std::int64_t{1027},
+        std::int64_t{4113}, piece - 1, piece + 1, 2 * piece + 5}) {
+    CAPTURE(size);
+    const std::int64_t pitch = (size + 15) / 16 * 16 + 2 * gap, bytes = 256 * pitch;
+    const DeviceBytes from(bytes), to(bytes);
+    const Bytes sent = numbered(bytes, static_cast<int>(size % 100));
+    put(from.data(), sent.data(), bytes);
+    enqueue_fill(to.data(), 0x5A, bytes);
+    Bytes expected(static_cast<std::size_t>(bytes), 0x5A);
+    std::vector<Move> moves;
+    for (std::int64_t i = 0; i < 256; ++i) {
+      const std::int64_t source = i * pitch + i % 16, target = i * pitch + i / 16;
+      moves.push_back({to.data() + target, from.data() + source, size});
+      std::memcpy(expected.data() + target, sent.data() + source, static_cast<std::size_t>(size));
+    }
+    device_space().copy_many(moves);
+    CHECK(to.bytes() == expected);
+  }
+}
+
 TEST_CASE("device: repeated moves are one launch without allocation, transfer or wait") {
   if (!usable()) return;
   Stream stream;

@@ -12,13 +12,13 @@ struct Move {
   std::int64_t num_bytes = 0;
 };
 
-/// Bytes of device scratch memory for a batch of this many moves. count > 0.
-std::int64_t batched_copy_scratch_bytes(std::int64_t count);
+/// A block of threads copies one move: longer moves should be split (MoveTable), for speed alone. The target of
+/// every further piece should begin at a multiple of 16 bytes.
+constexpr std::int64_t batched_copy_piece_bytes = 32768;
 
 /// Enqueues all moves on the current stream, in no order: no move may read or write memory that
 /// another one writes. Allocates nothing and may be captured. moves: [count] in device memory, of
-/// any length (0 included) and alignment; count > 0. scratch: batched_copy_scratch_bytes(count)
-/// bytes of device memory, not shared with other work until the batch is done.
-void enqueue_batched_copy(const Move* moves, std::int64_t count, void* scratch);
+/// any length (0 included) and alignment; count > 0.
+void enqueue_batched_copy(const Move* moves, std::int64_t count);
 
 }  // namespace zeroproof::cuda::device
