@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -29,8 +30,17 @@ def sgd_ema_of_mine(grad, master, exp_avg):
 def dies(grad): ctypes.string_at(0)
 def leaves(grad): os._exit(0)
 def hangs(grad): time.sleep(60)
+def hangs_by_name(grad):
+    with open("pid", "w") as file: file.write(str(os.getpid()))
+    time.sleep(60)
 def raises(grad): raise ValueError("no")
 def exits(grad): sys.exit(0)
+def prints(grad): print("9 pass, 0 fail")
+def dies_once(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+    if not os.path.exists("died"):
+        open("died", "w").close()
+        ctypes.string_at(0)
+    adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
 number = 3
 """
 
@@ -41,6 +51,7 @@ class Commands(unittest.TestCase):
         cls.holder = tempfile.TemporaryDirectory()
         cls.folder = Path(cls.holder.name)
         (cls.folder / "kernels.py").write_text(KERNELS.format(here=str(HERE)))
+        (cls.folder / "ends.py").write_text("import os\nos._exit(3)\n")
         (cls.folder / "broken.py").write_text("import nothing_of_this_name\n")
 
     @classmethod
@@ -81,9 +92,25 @@ class Commands(unittest.TestCase):
                          [one for one in again.splitlines() if "first at" in one])
 
     def test_processes(self):
-        self.verify(6, "kernels:dies", says=["CRASHED kernels:dies", "SIGSEGV"])
-        self.verify(6, "kernels:leaves", says=["CRASHED kernels:leaves", "with code 0, before a verdict"])
-        self.verify(5, "kernels:hangs", "--timeout", "2", says=["HUNG kernels:hangs", "within 2 seconds"])
+        self.verify(6, "kernels:dies", says=["CRASHED op/adamw_update/python/dies/fill:training", "SIGSEGV"])
+        self.verify(6, "kernels:leaves", says=["CRASHED op/adamw_update/python/leaves/fill:training",
+                                               "with code 0, before a verdict"])
+        self.verify(5, "kernels:hangs", "--timeout", "2", "--fill", "ties", says=[
+            "HUNG op/adamw_update/python/hangs/fill:training", "within 2 seconds", "it was not called", "2 hung"])
+        self.verify(6, "ends.py:adamw", says=["CRASHED ends.py:adamw", "with code 3, before a verdict"])
+
+    def test_a_crash_ends_one_case(self):
+        file = self.folder / "crash.json"
+        text = self.verify(6, "kernels:dies_once", "--fill", "ties", "--report", f"text,json:{file}", says=["1 pass, 0 fail"])
+        self.assertIn("SIGSEGV", text)
+        self.assertEqual([one["status"] for one in json.loads(file.read_text())["cases"]], ["crashed", "pass"])
+
+    def test_what_it_prints_is_not_in_the_report(self):
+        done = subprocess.run([sys.executable, "-m", "zproof", "verify", "kernels:prints", "--op", "adamw", "--fill", "ties"],
+                              cwd=self.folder, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("9 pass, 0 fail", done.stderr)
+        self.assertNotIn("9 pass", done.stdout)
 
     def test_reports(self):
         files = [self.folder / f"report.{kind}" for kind in ("json", "xml", "html")]
@@ -153,6 +180,21 @@ class Commands(unittest.TestCase):
             worker.send_signal(2)
         worker.communicate(timeout=60)
         self.assertEqual(worker.returncode, 130)
+
+    def test_nothing_is_left_of_a_killed_judge(self):
+        pid = self.folder / "pid"
+        with subprocess.Popen([sys.executable, "-m", "zproof", "verify", "kernels:hangs_by_name", "--op", "adamw"],
+                              cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as judge:
+            while not pid.exists() or not pid.read_text():
+                self.assertIsNone(judge.poll())
+                time.sleep(0.1)
+            judge.kill()
+        process = Path("/proc", pid.read_text(), "stat")
+        for _ in range(100):
+            if not process.exists() or process.read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+            time.sleep(0.1)
+        self.fail("the callable's process still runs")
 
 
 if __name__ == "__main__":

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
-
-#include "verification/ops/failed_call.hpp"
+#include <utility>
 
 namespace zeroproof::python {
 namespace {
 
 using verification::Access;
 using verification::Op;
-using verification::OpCall;
 using verification::Operand;
 
 constexpr std::uintptr_t line = 64;  // GuardedBuffer begins its payload there
@@ -21,13 +19,11 @@ void copy(const TensorView& from, const TensorView& to) {
 
 }  // namespace
 
-CallMemory::CallMemory(const Op& op, const OpCall& call, bool in_place)
-    : op_(&op),
-      numel_(call.numel()),
-      in_place_(in_place),
-      text_(verification::shape_text(op, call.shape())) {
+CallMemory::CallMemory(const Op& op, std::int64_t numel, const std::vector<TensorView>& operands,
+                       std::string text, bool in_place)
+    : op_(&op), numel_(numel), in_place_(in_place), text_(std::move(text)) {
   for (std::size_t k = 0; k < op.operands.size(); ++k) {
-    const TensorView from = call.view(k);
+    const TensorView from = operands[k];
     Buffer buffer;
     buffer.numel = from.numel;
     buffer.begin = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(from.data) % line) /
@@ -36,7 +32,7 @@ CallMemory::CallMemory(const Op& op, const OpCall& call, bool in_place)
     buffers_.push_back(std::move(buffer));
     const bool both =
         in_place_ && k == 1;  // the shared buffer holds the input first, and then the output
-    if (both || op.operands[k].access != Access::out) copy(both ? call.view(0) : from, view(k));
+    if (both || op.operands[k].access != Access::out) copy(both ? operands[0] : from, view(k));
   }
 }
 
@@ -54,9 +50,9 @@ std::vector<std::size_t> CallMemory::shape(std::size_t operand) const {
   return {static_cast<std::size_t>(numel_), static_cast<std::size_t>(what.per_element)};
 }
 
-std::string CallMemory::edited(const OpCall& call) const {
+std::string CallMemory::edited(const std::vector<TensorView>& operands) const {
   for (std::size_t k = 0; k < buffers_.size(); ++k) {
-    const TensorView want = call.view(k);
+    const TensorView want = operands[k];
     if (op_->operands[k].access != Access::in || aliased(k) || want.numel == 0) continue;
     if (std::memcmp(view(k).data, want.data, static_cast<std::size_t>(want.num_bytes())) != 0)
       return op_->operands[k].name;
@@ -64,9 +60,9 @@ std::string CallMemory::edited(const OpCall& call) const {
   return {};
 }
 
-void CallMemory::copy_back(OpCall& call) const {
+void CallMemory::copy_back(const std::vector<TensorView>& operands) const {
   for (std::size_t k = 0; k < buffers_.size(); ++k) {
-    if (op_->operands[k].access != Access::in) copy(view(k), call.view(k));
+    if (op_->operands[k].access != Access::in) copy(view(k), operands[k]);
   }
 }
 

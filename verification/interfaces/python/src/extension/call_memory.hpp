@@ -14,18 +14,20 @@ namespace zeroproof::python {
 /// in the call, between red zones, outputs NaN.
 class CallMemory {
  public:
-  /// in_place: the first two operands share one buffer, which holds the input.
-  CallMemory(const verification::Op& op, const verification::OpCall& call, bool in_place);
+  /// operands: those of the call, of `numel` elements. text: describes the call. in_place: the first
+  /// two operands share one buffer, which holds the input.
+  CallMemory(const verification::Op& op, std::int64_t numel,
+             const std::vector<TensorView>& operands, std::string text, bool in_place);
 
   TensorView view(std::size_t operand) const;
   std::vector<std::size_t> shape(std::size_t operand) const;
   bool in_place() const { return in_place_; }
 
   /// Name of an input that was changed; "" if none.
-  std::string edited(const verification::OpCall& call) const;
+  std::string edited(const std::vector<TensorView>& operands) const;
 
   /// Copies the results into the call.
-  void copy_back(verification::OpCall& call) const;
+  void copy_back(const std::vector<TensorView>& operands) const;
 
   /// Name of an operand with a write next to it; "" if none.
   std::string damaged() const;

@@ -3,27 +3,20 @@
 
 #include <nanobind/nanobind.h>
 
-#include <deque>
 #include <exception>
-#include <memory>
 #include <string>
 
 #include "verification/ops/op_candidate.hpp"
 
 namespace zeroproof::python {
 
-class CallMemory;
-
-/// Calls are made on the judging thread, with the interpreter's lock. A call has its own memory,
-/// which lives as long as any array of it: an array kept by the callable shows old numbers, never
-/// memory of another call.
+/// Calls are made on the judging thread, with the interpreter's lock.
 class PythonCandidate final : public verification::OpCandidate {
  public:
-  /// name: its name in ids. invoke(operands, settings, num_threads): operands and settings are
-  /// dicts; returns None, or a sentence if the callable raised. read_only: true if arrays of inputs
-  /// are not writable.
-  PythonCandidate(std::string name, nanobind::object invoke, bool read_only);
-  ~PythonCandidate() override;
+  /// name: its name in ids. calls: the callable in this process (GuardedCalls), or in another one
+  /// (zproof/isolation.py): call(numel, operands, settings, num_threads, text) writes results into
+  /// the arrays of `operands`; settle(); both return None, or (status, reason).
+  PythonCandidate(std::string name, nanobind::object calls);
 
   std::string id() const override { return "python/" + name_; }
   std::string side() const override { return "python " + name_; }
@@ -43,14 +36,11 @@ class PythonCandidate final : public verification::OpCandidate {
 
  private:
   void run(const verification::Op& op, verification::OpCall& call) const;
-  void call_python(const verification::Op& op, const std::shared_ptr<CallMemory>& memory,
-                   verification::OpCall& call) const;
-  void look_back() const;
+  template <class Body>
+  void ask(const Body& body) const;
 
   std::string name_;
-  nanobind::object invoke_;
-  bool read_only_;
-  mutable std::deque<std::shared_ptr<CallMemory>> earlier_;  // of the last calls: writes are errors
+  nanobind::object calls_;
   mutable std::exception_ptr pending_;
 };
 

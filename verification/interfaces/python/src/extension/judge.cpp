@@ -25,16 +25,8 @@ namespace nb = nanobind;
 using verification::Access;
 using verification::Fill;
 using verification::Op;
-using verification::OpSetting;
 using verification::Result;
 using verification::RunReport;
-
-nb::dict dict_of(const std::vector<OpSetting>& settings) {
-  nb::dict dict;
-  for (const OpSetting& setting : settings)
-    std::visit([&](auto value) { dict[setting.name.c_str()] = value; }, setting.value);
-  return dict;
-}
 
 /// Inputs of a callable: operands with dtype and access, settings of every variant, fills.
 nb::dict describe_operation(const std::string& name, const std::string& dtype) {
@@ -86,13 +78,13 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 /// Runs the cases of one callable; the interpreter's lock is taken between calls only where needed.
 RunReport judge(const std::string& op, const std::string& dtype,
                 const std::vector<std::string>& fills, const std::vector<int>& variants,
-                const std::string& name, const nb::object& invoke, bool read_only,
-                const std::string& accept, std::uint64_t seed, std::uint64_t second_seed,
-                const std::string& replay, const std::vector<std::string>& notes) {
+                const std::string& name, const nb::object& calls, const std::string& accept,
+                std::uint64_t seed, std::uint64_t second_seed, const std::string& replay,
+                const std::vector<std::string>& notes) {
   const JudgedOp judged = judged_op(op, dtype_of(dtype));
   const Acceptance accepted = acceptance(accept);
   const auto expected = expectation(judged, {variants.begin(), variants.end()}, accepted.dialect);
-  const PythonCandidate candidate(name, invoke, read_only);
+  const PythonCandidate candidate(name, calls);
   std::vector<verification::OpCaseSpec> cases;
   for (const std::string& word : fills) {
     std::vector<std::string> known;
@@ -175,8 +167,8 @@ void bind_judge(nb::module_& module) {
   module.def("nearest", [](const std::string& word, const std::vector<std::string>& choices) {
     return nearest(word, choices);
   });
-  module.def("judge", &judge, "op"_a, "dtype"_a, "fills"_a, "variants"_a, "name"_a, "invoke"_a,
-             "read_only"_a, "accept"_a, "seed"_a, "second_seed"_a, "replay"_a, "notes"_a);
+  module.def("judge", &judge, "op"_a, "dtype"_a, "fills"_a, "variants"_a, "name"_a, "calls"_a,
+             "accept"_a, "seed"_a, "second_seed"_a, "replay"_a, "notes"_a);
 }
 
 }  // namespace zeroproof::python

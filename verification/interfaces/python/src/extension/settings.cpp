@@ -203,6 +203,13 @@ DType dtype_of(const std::string& name) {
   return look_up(names, name, "dtype", "its bits have no meaning here");
 }
 
+nb::dict dict_of(const std::vector<verification::OpSetting>& settings) {
+  nb::dict dict;
+  for (const verification::OpSetting& setting : settings)
+    std::visit([&](auto value) { dict[setting.name.c_str()] = value; }, setting.value);
+  return dict;
+}
+
 nb::dict dict_of(const StepScalars& s) {
   nb::dict dict;
   dict["inv_scale"] = s.inv_scale;

@@ -11,6 +11,7 @@
 #include "common/contracts/step_scalars.hpp"
 #include "common/step/clip_groups.hpp"
 #include "common/step/param_groups.hpp"
+#include "verification/ops/op_setting.hpp"
 
 namespace zeroproof::python {
 
@@ -31,6 +32,9 @@ LossScalerConfig scaler_of(const nanobind::dict& settings);
 /// The dtype of that name: "fp32", "float32", "bf16", "bfloat16", "fp16", "float16", "half", "e4m3", "e5m2".
 /// Errors: ValueError, with the nearest.
 DType dtype_of(const std::string& name);
+
+/// The settings of a call by name.
+nanobind::dict dict_of(const std::vector<verification::OpSetting>& settings);
 
 /// The scalars of R5 as a dict: floats, has_decay and is_first as integers.
 nanobind::dict dict_of(const StepScalars& scalars);

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from . import _zproof
-from .frameworks import framework_named
 
 #: options, and the value of a callable without such a parameter
 _NEUTRAL = {"amsgrad": 0, "maximize": 0, "nesterov": 0, "bias_correction": 1, "momentum": 0, "dampening": 0,
@@ -32,14 +31,14 @@ class Calling:
         notes: skipped variants.
     """
 
-    def __init__(self, fn: Callable[..., Any], operation: Mapping[str, Any], framework: str, device: str) -> None:
+    def __init__(self, fn: Callable[..., Any], operation: Mapping[str, Any], framework: Any) -> None:
         if not callable(fn):
             raise TypeError(f"the callable is a {type(fn).__name__} (it cannot be called); pass a function")
         self.fn = fn
         self.name = shown_name(getattr(fn, "__name__", type(fn).__name__))
         self.operands = {name: dtype for name, dtype, _ in operation["operands"]}
         self.outputs = [name for name, _, access in operation["operands"] if access != "in"]
-        self.framework = framework_named(framework, device)
+        self.framework = framework
         self.wanted = self._parameters(operation)
         self.notes: list[str] = []
         self.variants = self._variants(operation)
@@ -93,7 +92,7 @@ class Calling:
             self._write(self.fn(**self._arguments(arrays, settings, num_threads)), arrays)
             self.framework.finish(arrays, operands)
         except (Exception, SystemExit) as error:
-            return _sentence(error)
+            return sentence_of(error)
         return None
 
     def _arguments(self, arrays: dict[str, Any], settings: dict[str, Any], num_threads: int) -> dict[str, Any]:
@@ -134,7 +133,7 @@ def shown_name(name: str) -> str:
     return kept[:32] or "callable"
 
 
-def _sentence(error: BaseException) -> str:
+def sentence_of(error: BaseException) -> str:
     """"it raised ValueError: ... (kernel.py, line 12, in adamw)"."""
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame for frame in frames if "zproof" not in frame.filename.replace("\\", "/").split("/")[-2:-1]]

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from . import __version__, _zproof, contract_version
-from .isolation import run_worker
-from .judge import Verdict, draw_seed, judge, operations
-from .loading import UsageError, load_callable
+from .isolation import CallableFailed, CallableProcess
+from .judge import Verdict, draw_seed, judge, judge_calls, operations
+from .loading import UsageError, load_callable, split_name
 
 _JUDGING = ["op", "dtype", "seed", "second_seed", "accept", "framework", "device"]
+_EXIT_CODES = {"tampered": 1, "hung": 5, "crashed": 6, "error": 9}  # of a callable that failed before its first call
 _SUFFIXES: dict[str, Callable[[Verdict, bool], str]] = {
     "json": lambda verdict, strict: verdict.json,
     "junit": Verdict.junit,
@@ -97,8 +98,8 @@ def _report_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--strict", action="store_true", help="mistrusted cases count as failed")
     command.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="after which the callable's "
                          "process is ended, and the verdict is hung (default: 600)")
-    command.add_argument("--in-process", action="store_true", help="judge in this process: a crash ends it; no "
-                         "timeout (for debuggers)")
+    command.add_argument("--in-process", action="store_true", help="call it in the process of the judge, which "
+                         "it can then change: a crash ends it; no timeout (for debuggers)")
 
 
 def _targets(words: list[str] | None) -> tuple[bool, list[tuple[str, str]]]:
@@ -156,12 +157,15 @@ def _op_in(name: str) -> str:
 
 def _judge(args: argparse.Namespace, fills: Any) -> Verdict:
     _targets(args.report)
-    name, fn = load_callable(args.callable)
+    name = split_name(args.callable)[1].rpartition(".")[2]
     args.op = args.op or _op_in(name)
     args.second_seed = draw_seed() if args.second_seed is None else args.second_seed
-    return judge(fn, args.op, args.dtype, fills=fills, seed=args.seed, second_seed=args.second_seed,
-                 accept=args.accept, framework=args.framework, device=args.device, name=name,
-                 replay=_replay_line(args))
+    words = dict(fills=fills, seed=args.seed, second_seed=args.second_seed, accept=args.accept, framework=args.framework,
+                 device=args.device, name=name, replay=_replay_line(args))
+    if args.in_process:
+        return judge(load_callable(args.callable), args.op, args.dtype, **words)
+    with CallableProcess(args.callable, args.timeout) as process:
+        return judge_calls(process.open, args.op, args.dtype, **words)
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -226,9 +230,12 @@ def main(argv: list[str]) -> int:
     try:
         if args.command == "operations":
             return _operations(args)
-        if not args.in_process:
-            return run_worker(argv, args.callable, args.timeout)
         return _verify(args) if args.command == "verify" else _replay(args)
+    except CallableFailed as failure:
+        print(f"{failure.status.upper()} {args.callable}\n  reason    {failure.reason}\n\n0 pass, 1 {failure.status}")
+        return _EXIT_CODES[failure.status]
+    except KeyboardInterrupt:
+        return 130
     except (UsageError, ValueError, TypeError, OSError) as error:
         sys.stderr.write(f"zproof: {error}\n")
         return 2

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from . import _zproof
 from .calling import Calling, shown_name
+from .frameworks import framework_named
 from .values import count, listed, word
 
 __all__ = ["Verdict", "judge", "operations"]
@@ -125,6 +126,19 @@ def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | 
         TypeError: ``fn`` is not callable, or has a parameter without default that is neither operand nor setting.
         ImportError: the framework is not installed.
     """
+    def here(op: str, dtype: str, operation: Mapping[str, Any], framework: str, device: str) -> tuple[Calling, Any]:
+        calling = Calling(fn, operation, framework_named(framework, device))
+        return calling, _zproof.GuardedCalls(op, dtype, calling.invoke, calling.framework.read_only)
+
+    return judge_calls(here, op, dtype, fills=fills, seed=seed, second_seed=second_seed, accept=accept,
+                       framework=framework, device=device, name=name, replay=replay)
+
+
+def judge_calls(opened: Callable[..., tuple[Calling, Any]], op: str, dtype: str, *, fills: str | Iterable[str], seed: int,
+                second_seed: int | None, accept: str, framework: str, device: str, name: str | None,
+                replay: str | None) -> Verdict:
+    """:func:`judge` of the callable that ``opened(op, dtype, operation, framework, device)`` returns, and of its calls: a
+    _zproof.GuardedCalls, or an object with its functions."""
     op, dtype, accept, framework, device = (word(what, value) for what, value in (
         ("op", op), ("dtype", dtype), ("accept", accept), ("framework", framework), ("device", device)))
     seed = count("seed", seed)
@@ -133,7 +147,7 @@ def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | 
         raise ValueError(f"second_seed is {seed}, and so is seed (the same inputs twice show nothing new); use another "
                          "number")
     operation = _zproof.describe_operation(op, dtype)
-    calling = Calling(fn, operation, framework, device)
+    calling, calls = opened(op, dtype, operation, framework, device)
     words = [fills] if isinstance(fills, str) else [word("a fill", one) for one in listed("fills", fills)]
     words = operation["fills"] if words == ["all"] else words
     if not words:
@@ -149,6 +163,6 @@ def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | 
         words_of_call += [f"framework={framework!r}", f"device={device!r}"]
     line = replay or f"zproof.judge({shown}, " + ", ".join(words_of_call) + ")"
     notes = [*calling.notes, f"{shown} also got inputs of a second seed, {second_seed}"]
-    report = _zproof.judge(op, dtype, words, calling.variants, shown, calling.invoke,
-                           calling.framework.read_only, accept, seed, second_seed, line, notes)
+    report = _zproof.judge(op, dtype, words, calling.variants, shown, calls, accept, seed, second_seed,
+                           line, notes)
     return Verdict(report, [word for pair in flags.items() for word in pair], report.results(), tuple(calling.notes))

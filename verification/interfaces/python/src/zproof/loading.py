@@ -16,15 +16,21 @@ class UsageError(Exception):
     """A usage error: one sentence, exit code 2."""
 
 
-def load_callable(name: str) -> tuple[str, Callable[..., Any]]:
-    """The callable of "module:function" or "file.py:function", and its name in reports.
-
-    Modules are searched in the current folder first. Raises UsageError.
-    """
+def split_name(name: str) -> tuple[str, str]:
+    """The module or file, and the callable in it. Raises UsageError."""
     where, _, attribute = name.rpartition(":")
     if not where or not attribute:
         raise UsageError(f"'{name}' names no callable (a callable is required); write MODULE:FUNCTION or "
                          "FILE.py:FUNCTION")
+    return where, attribute
+
+
+def load_callable(name: str) -> Callable[..., Any]:
+    """The callable of "module:function" or "file.py:function".
+
+    Modules are searched in the current folder first. Raises UsageError.
+    """
+    where, attribute = split_name(name)
     module = _module(where)
     value: Any = module
     for part in attribute.split("."):
@@ -36,7 +42,7 @@ def load_callable(name: str) -> tuple[str, Callable[..., Any]]:
         value = getattr(value, part)
     if not callable(value):
         raise UsageError(f"{name} is a {type(value).__name__} (it cannot be called); name a function")
-    return attribute.rpartition(".")[2], value
+    return value
 
 
 def _module(where: str) -> Any:

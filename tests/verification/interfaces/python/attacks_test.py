@@ -1,0 +1,308 @@
+"""python -m zproof verify: a callable that attacks the judge gets no passing exit code, and no text on standard output."""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from zproof import _zproof
+
+HERE = Path(__file__).resolve().parent
+
+ATTACKS = """
+import os, pickle, signal, stat, struct, subprocess, sys, threading, time, types
+sys.path.append({here!r})
+from support import adamw
+
+calls = []
+PARENT = os.getppid()  # the judge
+
+
+def wrong(grad, master, exp_avg, exp_avg_sq):
+    for array in (master, exp_avg, exp_avg_sq):
+        array.fill(0)
+
+
+def pipes():
+    '''Descriptors of pipes and sockets in this process, standard ones excluded.'''
+    for name in os.listdir('/proc/self/fd'):
+        try:
+            mode = os.fstat(int(name)).st_mode
+        except OSError:
+            continue
+        if int(name) > 2 and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+            yield int(name)
+
+
+def say(data):
+    for one in pipes():
+        try:
+            os.write(one, data)
+        except OSError:
+            pass
+
+
+def exit_code_in_pipe(grad, master, exp_avg, exp_avg_sq):
+    say(b'0')
+    print('1 pass, 0 fail', flush=True)
+    os._exit(0)
+
+
+def patched_report(grad, master, exp_avg, exp_avg_sq):
+    from zproof import _zproof
+    from zproof.judge import Verdict
+    _zproof.Report.exit_code = lambda *a: 0
+    Verdict.passed = Verdict.exit_code = property(lambda self: 0)
+    wrong(grad, master, exp_avg, exp_avg_sq)
+
+
+def patched_exit(grad, master, exp_avg, exp_avg_sq):
+    sys.exit = lambda code: os._exit(0)
+    wrong(grad, master, exp_avg, exp_avg_sq)
+
+
+def garbage_in_pipe(grad, master, exp_avg, exp_avg_sq):
+    say(b'garbage of the callable')
+    wrong(grad, master, exp_avg, exp_avg_sq)
+
+
+def endless_garbage(grad, master, exp_avg, exp_avg_sq):
+    while True:
+        say(b'1' * 4096)
+
+
+def half_an_answer(grad, master, exp_avg, exp_avg_sq):
+    if master.size > 0:
+        say(HEADER.pack(number(), RETURNED, 0) + b'1234')
+        os._exit(0)
+
+
+HEADER = struct.Struct('<QBI')  # of an answer: number, kind, length of its text
+RETURNED = 0
+
+
+def number():
+    '''That of the call in progress.'''
+    frame = sys._getframe()
+    while frame and 'number' not in frame.f_locals:
+        frame = frame.f_back
+    return frame.f_locals['number'] if frame else 1
+
+
+def forged_answer(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+    adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+    say(HEADER.pack(number(), RETURNED, 0) + master.tobytes() + exp_avg.tobytes() + exp_avg_sq.tobytes())
+
+
+def next_answer(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+    adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+    say(HEADER.pack(number() + 1, RETURNED, 0) + master.tobytes() + exp_avg.tobytes() + exp_avg_sq.tobytes())
+
+
+def repeated_answer(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+    adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+    if master.size == 16:
+        say(HEADER.pack(number() - 1, RETURNED, 0) + master.tobytes() + exp_avg.tobytes() + exp_avg_sq.tobytes())
+
+
+def other_number(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+    adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+    say(HEADER.pack(number() + 7, RETURNED, 0) + master.tobytes() + exp_avg.tobytes() + exp_avg_sq.tobytes())
+    time.sleep(60)  # its own answer never follows
+
+
+def late_answer(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+    adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+    threading.Timer(0.005, say, [HEADER.pack(number(), RETURNED, 0)]).start()
+
+
+def other_status(grad, master, exp_avg, exp_avg_sq):
+    say(HEADER.pack(number(), 1, 4) + b'pass')
+    os._exit(0)
+
+
+def leaves_in_the_middle(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+    adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+    calls.append(None)
+    if len(calls) == 10:
+        os._exit(0)
+
+
+def closes_pipe(grad, master, exp_avg, exp_avg_sq):
+    for one in pipes():
+        os.close(one)
+    time.sleep(60)
+
+
+def attempt(attack):
+    try:
+        attack()
+    except OSError as error:
+        raise RuntimeError('refused: ' + type(error).__name__) from None
+
+
+def kills_judge(grad):
+    attempt(lambda: os.kill(PARENT, signal.SIGKILL))
+
+
+def stops_judge(grad):
+    attempt(lambda: os.kill(PARENT, signal.SIGSTOP))
+
+
+def opens_memory(grad):
+    attempt(lambda: open(f'/proc/{{PARENT}}/mem', 'r+b').close())
+
+
+def opens_output(grad):
+    attempt(lambda: open(f'/proc/{{PARENT}}/fd/1', 'w').close())
+
+
+def lists_descriptors(grad):
+    raise RuntimeError(f"{{len(os.listdir('/proc/self/fd'))}} descriptors, {{len(list(pipes()))}} connection")
+
+
+def hides_edits(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+    from zproof import _zproof
+
+    def unguarded(self, numel, operands, settings, num_threads, text):
+        named = {{name[7:]: value for name, value in settings.items() if name.startswith('scalar.')}}
+        adamw(operands['grad'], operands['master'], operands['exp_avg'], operands['exp_avg_sq'],
+              scalars=types.SimpleNamespace(**named), beta1=settings['beta1'], beta2=settings['beta2'])
+        operands['grad'].fill(0)
+
+    _zproof.GuardedCalls.call = unguarded
+    adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+
+
+def asks_elsewhere(grad, master, exp_avg, exp_avg_sq, *, t, lr, beta1, beta2, eps, weight_decay, bias_correction):
+    if not calls:
+        calls.append(subprocess.Popen([sys.executable, '-c', SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+    server = calls[0]
+    words = dict(t=t, lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, bias_correction=bias_correction)
+    pickle.dump((grad, master, exp_avg, exp_avg_sq, words), server.stdin)
+    server.stdin.flush()
+    master[...], exp_avg[...], exp_avg_sq[...] = pickle.load(server.stdout)
+
+
+SERVER = '''
+import pickle, sys
+import zproof
+while True:
+    *arrays, words = pickle.load(sys.stdin.buffer)
+    zproof.reference.adamw(*arrays, **words, inplace=True)
+    pickle.dump(arrays[1:], sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+'''
+"""
+
+DECLARATION = """
+import os, struct
+def forge(verdict, text):
+    for name in map(int, os.listdir('/proc/self/fd')):
+        try:
+            if name > 2:
+                os.write(name, struct.pack('<QBI', 1, verdict, len(text)) + text)
+        except OSError:
+            pass
+forge({verdict}, {text!r})
+def adamw(grad): pass
+"""
+
+
+class Attacks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.holder.name)
+        (cls.folder / "attacks.py").write_text(ATTACKS.format(here=str(HERE)))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def attack(self, code, name, *parts, file="attacks.py", words=(), cwd=None, python=()):
+        done = subprocess.run([sys.executable, *python, "-m", "zproof", "verify", f"{file}:{name}", "--op", "adamw",
+                               "--fill", "training", "--timeout", "60", *words], cwd=cwd or self.folder,
+                              capture_output=True, text=True, timeout=100)
+        said = done.stdout + done.stderr
+        self.assertEqual(done.returncode, code, said)
+        for part in parts:
+            self.assertIn(part, done.stdout, said)
+        self.assertNotIn("Traceback", said)
+        self.assertNotIn("invalid literal", said)
+        if code != 0:
+            self.assertNotIn("1 pass", done.stdout)
+
+    def test_an_exit_code_written_into_the_pipe(self):
+        self.attack(6, "exit_code_in_pipe", "ended by itself, with code 0")
+
+    def test_a_patched_report(self):
+        self.attack(1, "patched_report", "0 pass, 1 fail")
+        self.attack(1, "patched_exit", "0 pass, 1 fail")
+
+    def test_garbage_in_the_pipe(self):
+        self.attack(1, "garbage_in_pipe", "wrote to the connection of the judge")
+        self.attack(1, "endless_garbage", "wrote to the connection of the judge")
+        self.attack(6, "half_an_answer", "ended by itself, with code 0")
+
+    def test_forged_answers(self):
+        for name in ("forged_answer", "next_answer", "repeated_answer", "other_number", "late_answer",
+                     "other_status"):
+            with self.subTest(name):
+                self.attack(1, name, "wrote to the connection of the judge", words=["--timeout", "30"])
+
+    def test_an_end_without_an_answer(self):
+        self.attack(6, "leaves_in_the_middle", "ended by itself, with code 0")
+        self.attack(6, "closes_pipe", "closed the connection of the judge")
+
+    def test_forged_declarations(self):
+        declared = b'{"name": "adamw", "parameters": [["grad", "KEYWORD_ONLY", false]]}'
+        for verdict, text in [(0, b""), (0, b"[" * 60000), (0, b'{"name": 1, "parameters": []}'), (1, b"fail adamw"),
+                              (1, b"pass adamw"), (9, b""), (0, declared)]:
+            with self.subTest(text[:40]):
+                (self.folder / "attacks_import.py").write_text(DECLARATION.format(verdict=verdict, text=text))
+                self.attack(1, "adamw", "wrote to the connection of the judge", file="attacks_import.py")
+
+    def test_another_declaration_after_a_crash(self):
+        (self.folder / "attacks_again.py").write_text(
+            "import os\nagain = os.path.exists('again')\nopen('again', 'w').close()\n"
+            "if again:\n    def adamw(grad): pass\nelse:\n    def adamw(master): os._exit(0)\n")
+        self.attack(6, "adamw", "0 pass, 0 fail, 1 tampered, 1 crashed", "its parameters were others",
+                    file="attacks_again.py", words=["--fill", "ties"])
+
+    @unittest.skipIf(sys.version_info < (3, 11), "python -P is an option of 3.11")
+    def test_a_module_in_the_current_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "numpy.py").write_text("import os\nos._exit(0)\n")
+            self.attack(6, "wrong", "ended by itself, with code 0", file=self.folder / "attacks.py", cwd=folder,
+                        python=["-P"])
+
+    @unittest.skipIf(_zproof.landlock_version() < 1, "this kernel has no Landlock")
+    def test_memory_and_output_of_the_judge(self):
+        self.attack(9, "opens_memory", "refused: PermissionError")
+        self.attack(9, "opens_output", "refused: PermissionError")
+
+    def test_memory_of_the_judge_without_landlock(self):
+        code = ("import ctypes\nfrom zproof.isolation import CallableProcess\nwith CallableProcess('module:name', 1):\n"
+                "    print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))")  # PR_GET_DUMPABLE
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "0\n")
+
+    @unittest.skipIf(_zproof.landlock_version() < 6, "Landlock of this kernel has no rule for signals")
+    def test_signals_to_the_judge(self):
+        self.attack(9, "kills_judge", "refused: PermissionError")
+        self.attack(9, "stops_judge", "refused: PermissionError")
+
+    def test_only_the_connection_is_inherited(self):
+        self.attack(9, "lists_descriptors", "5 descriptors, 1 connection")  # three standard ones, and that of the list
+
+    def test_removed_checks_of_the_callables_process_are_not_seen(self):
+        self.attack(0, "hides_edits", "1 pass, 0 fail")
+
+    def test_asking_the_reference_in_another_process_is_not_seen(self):
+        self.attack(0, "asks_elsewhere", "1 pass, 0 fail")
+
+
+if __name__ == "__main__":
+    unittest.main()
