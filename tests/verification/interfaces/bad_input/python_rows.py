@@ -227,7 +227,7 @@ def command_lines():
         line("no callable", "names no callable", "verify", "adamw"),
         line("a missing file", "there is no file none.py", "verify", "none.py:adamw"),
         line("a missing module", "cannot be imported", "verify", "no_such_module:adamw"),
-        line("a missing function", "has no no_such_function", "verify", "os:no_such_function"),
+        line("a missing function", "has no no_such_function", "verify", "os:no_such_function", "--op", "adamw"),
         line("a function named after no operation", "is named after no operation", "verify", "os:getcwd"),
         line("an unknown operation", "did you mean adamw?", "verify", "os:getcwd", "--op", "adamwe"),
         line("`--accept sideways`", "accept is 'sideways'", "verify", "os:getcwd", "--op", "adamw", "--accept", "sideways"),
