@@ -6,6 +6,7 @@
 #include "cuda/device/runtime/calls.hpp"
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/device/sim/current.hpp"
+#include "cuda/device/sim/streams.hpp"
 
 namespace zeroproof::cuda {
 
@@ -16,6 +17,7 @@ int sim::chosen_device() { return chosen; }
 namespace device {
 
 const DeviceInfo& device_info() {
+  sim::stream_order();  // an unknown ZP_SIM_ORDER ends the command before its first case
   static const DeviceInfo info{true, true, true, "simulated on the processor"};
   return info;
 }
