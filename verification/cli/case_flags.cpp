@@ -300,8 +300,9 @@ Span<const CaseFlag> case_flags() {
        "order of operations (training cases: in lock-step); or, of operations, dialect:NAME, "
        "updates with the bits of another library (default: bits)",
        Replay::candidate},
-      {"--second-seed", &CaseFlags::second_seed, op | expectation, nullptr,
-       "seed of the second inputs that a plug-in gets (default: drawn for each run)"},
+      {"--second-seed", &CaseFlags::second_seed, runs | op | expectation, nullptr,
+       "seed of the second inputs, and of the second training run, that a plug-in gets (default: "
+       "drawn for each run)"},
       {"--declined", &CaseFlags::declined, op | expectation, nullptr,
        "cases in which a plug-in declines a whole variant or range of sizes, or most elements: "
        "mistrust, accept (default: mistrust)",

@@ -105,7 +105,7 @@ struct Saver {
     json["id"] = result.id;
     json["failure"] = failure_line(result);
     json["replay"] = result.replay;
-    if (options.second_seed && result.suite == "op") {  // drawn for this run, or given
+    if (options.second_seed) {  // drawn for this run, or given
       json["flags"].push_back("--second-seed");
       json["flags"].push_back(std::to_string(*options.second_seed));
     }

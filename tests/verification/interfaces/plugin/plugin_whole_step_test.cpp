@@ -71,6 +71,26 @@ TEST_CASE("whole step: a fault is found at the first buffer in the order of data
         std::string::npos);
 }
 
+TEST_CASE("whole step: results of an earlier run known by heart fail with the second seed") {
+  const TemporaryFolder folder;
+  ::setenv("ZP_HEART", folder.file("results").c_str(), 1);
+  const std::string of_one_rank =
+      "byte_gpt_tiny/adamw/plugin/stage0/self/bf16/whole/bucket:4096/omp:0";
+  const CliResult learns = verify_odd(of_one_rank, "knows_by_heart");
+  CAPTURE(learns.out);
+  CHECK(learns.exit_code == 0);
+  const CliResult knows = verify_odd(of_one_rank, "knows_by_heart");
+  ::unsetenv("ZP_HEART");
+  CAPTURE(knows.out);
+  CHECK(knows.exit_code == 1);
+  CHECK(knows.out.find("differs from the reference, in the training with the second seed") !=
+        std::string::npos);
+  CHECK(knows.out.find(" --second-seed ") != std::string::npos);
+  const CliResult same = verify(std::string(one_case) + " --seed 5 --second-seed 5", "whole");
+  CHECK(same.exit_code == 2);
+  CHECK(same.err.find("--second-seed is 5, which is also the first seed") != std::string::npos);
+}
+
 TEST_CASE("whole step: declined steps are skipped, and never pass") {
   const CliResult result =
       verify("byte_gpt_tiny --recipe adamw --dtype fp16 --stage 1 --world threads:3", "whole");

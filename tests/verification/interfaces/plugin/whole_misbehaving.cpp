@@ -111,6 +111,24 @@ int32_t parameters_of_before(const zeroproof_call* call) {
   return 0;
 }
 
+/// Answers by the number of the call: all results of a run that it has computed are in a file.
+int32_t knows_by_heart(const zeroproof_call* call) {
+  const char* const path = std::getenv("ZP_HEART");
+  static const bool learns = std::fopen(path, "rb") == nullptr;
+  static std::FILE* const file = std::fopen(path, learns ? "wb" : "rb");
+  if (learns) step(call);
+  for (int32_t k = 0; k < call->num_operands; ++k) {
+    const zeroproof_operand& operand = call->operands[k];
+    if (operand.access == ZEROPROOF_IN) continue;
+    const std::size_t size = zeroproof_numel(&operand) * operand.tensor.dtype.bits / 8;
+    const std::size_t moved = learns ? std::fwrite(operand.tensor.data, 1, size, file)
+                                     : std::fread(operand.tensor.data, 1, size, file);
+    if (moved != size) return 1;
+  }
+  std::fflush(file);
+  return 0;
+}
+
 /// Fails unless every operand and the settings are as documented.
 int32_t reads_the_documentation(const zeroproof_call* call) {
   struct Row {
@@ -205,6 +223,7 @@ constexpr Misbehaviour all[] = {{"does_nothing", does_nothing},
                                 {"norm_anyway", norm_anyway},
                                 {"says_nothing_of_infinity", says_nothing_of_infinity},
                                 {"parameters_of_before", parameters_of_before},
+                                {"knows_by_heart", knows_by_heart},
                                 {"reads_the_documentation", reads_the_documentation}};
 
 constexpr zeroproof_operation operations[] = {{"clip_value", does_nothing}};
