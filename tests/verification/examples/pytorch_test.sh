@@ -1,10 +1,10 @@
 #!/bin/sh
-# pytorch_test.sh ENVIRONMENT FOLDER    the PyTorch examples, correct and wrong
+# pytorch_test.sh ENVIRONMENT FOLDER PROGRAM    the PyTorch examples, correct and wrong
 #
 # ENVIRONMENT is where the tests install zproof. Its Python is used if it has torch too, else ZP_PYTHON (python3) with
 # that package on its path. Exit 77, which CTest reports as skipped, where no Python has both.
 set -eu
-environment=$1 examples=$2
+environment=$1 examples=$2 program=$3
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -46,3 +46,15 @@ code=0
 [ "$code" = 1 ] || fail "optimizers --dialect contract: exit $code: $(cat "$folder/said")"
 [ "$(grep -cE ' contract +[0-9,]{7,} +[0-9,]{7,} ' "$folder/said")" = 9 ] || fail "not nine other orders: $(cat "$folder/said")"
 printf 'ok: optimizers are not the contract\n'
+
+step() { # step NAME [FLAG]: records a step on two ranks, identifies it, prints the exit code
+  OMP_NUM_THREADS=1 "$python" -m torch.distributed.run --nproc-per-node 2 "$examples/record_step.py" "$folder/$1" ${2:+"$2"} \
+    >"$folder/said" 2>&1 || fail "record_step.py $1: $(cat "$folder/said")"
+  "$program" identify "$folder/$1"/*.safetensors >"$folder/said" && echo 0 || echo $?
+}
+[ "$(step steps)" = 0 ] || fail "identify: $(cat "$folder/said")"
+[ "$(grep -cE 'rank[01]-group[01].safetensors: .*torch-cpu-single' "$folder/said")" = 4 ] || fail "not four files: $(cat "$folder/said")"
+[ "$(step wrong --wrong)" = 1 ] || fail "identify of a wrong step: $(cat "$folder/said")"
+[ "$(grep -c 'group0.safetensors: wrong: as if the weight decay came after the step' "$folder/said")" = 2 ] ||
+  fail "the mistake is not named: $(cat "$folder/said")"
+printf 'ok: a step of two ranks and param groups\n'
