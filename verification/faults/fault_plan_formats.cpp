@@ -55,13 +55,12 @@ constexpr FaultCase of_blocks(std::string_view fault, const char* id, std::int64
 
 // Places by derivation, as in fault_plan.cpp, which has the numbers of byte_gpt_tiny. Loading a
 // state computes scales and codes, so that a wrong implementation shows in step 0; a fault in the
-// step alone shows in step 1. Codes are compared before amaxes, these before histories, and scales
+// step alone shows in step 1. Amaxes are compared before histories, these before scales, and codes
 // last; the codes of state before its scales.
 //
-// Scales for 448 instead of 57344 change the exponent of every code of e5m2, and no weight is zero.
-// Under delayed the first codes have the scale 1, whatever the amaxes are, and position_embedding,
+// Scales for 448 instead of 57344 differ in every block, as do the codes made with them. Under delayed the first codes have the scale 1, whatever the amaxes are, and position_embedding,
 // the first tensor without a gradient, has none in step 2: there its history must not change, and
-// neither do its codes. A scale of this step's amax differs where the amax alone decides. The
+// neither do its codes. A scale of this step's amax differs from the one of the amax before it. The
 // inverse scales of codes change no code.
 //
 // Byte 0 has no gradient in a fresh state, and its moment stays zero. In a block without a gradient
@@ -70,14 +69,14 @@ constexpr FaultCase of_blocks(std::string_view fault, const char* id, std::int64
 // rounded three more times. By rows, rank 0 of 3 has 86 of 256: 1290 elements, 10 of them of a
 // block that continues on rank 1.
 constexpr FaultCase plan[] = {
-    in("scale-of-other-format", current_e5m2, 0, "param_shard", 0, last_of_rank0),
+    of_blocks("scale-of-other-format", current_e5m2, 0, "param_scale"),
     in("code-one-branch-short", current, 0, "param_shard"),
     in("cast-twice", current, 0, "param_shard"),
     in("block-scale-of-neighbour", mxfp8, 0, "param_shard"),
     in("codes-by-last-scale", current, 1, "param_shard"),
     of_blocks("scale-inv-not-renewed", current, 1, "param_scale_inv"),
     of_blocks("history-rolls-when-idle", delayed, 2, "amax_history"),
-    in("amax-makes-its-own-scale", most_recent, 1, "param_shard"),
+    of_blocks("amax-makes-its-own-scale", most_recent, 1, "param_scale"),
     of_blocks("amax-not-over-tp", tp, 0, "amax"),
     in("columns-not-rebuilt", current, 1, "param_columns"),
     in("state-scale-of-neighbour", stored, 1, "exp_avg"),

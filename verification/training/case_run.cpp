@@ -9,6 +9,7 @@
 #include "cuda/enqueued_optimizer.hpp"
 #include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/program/plant.hpp"
+#include "verification/compare/judge/making_order.hpp"
 #include "verification/compare/judge/verdict.hpp"
 #include "verification/interfaces/plugin/plugin_ops.hpp"
 #include "verification/ops/op_candidate.hpp"
@@ -28,8 +29,8 @@ int threads_per_rank(const CaseSpec& spec, int cases_at_once) {
 /// The position of a buffer in the data flow of a phase; names that are no buffer of the contract
 /// (gradients) come first.
 int flow_place(const std::string& buffer) {
-  for (int id = 0; id < num_buffer_ids; ++id) {
-    if (name(static_cast<BufferId>(id)) == buffer) return id;
+  for (const BufferId id : making_order) {
+    if (name(id) == buffer) return making_place(id);
   }
   return -1;
 }

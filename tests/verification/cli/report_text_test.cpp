@@ -241,6 +241,10 @@ TEST_CASE("text report: the first difference is the first in the order of data, 
   CHECK_FALSE(earlier(at(1, Phase::update, "master", 0), at(1, Phase::update, "exp_avg", 1)));
   CHECK(earlier(at(1, Phase::update, "exp_avg", 0), at(1, Phase::update, "exp_avg", 1)));
   CHECK(earlier(at(1, Phase::unscale, "loss_scaler", 3), at(1, Phase::update, "exp_avg", 0)));
+  CHECK(earlier(at(1, Phase::update, "trust_ratio", 1), at(1, Phase::update, "master", 0)));
+  CHECK(earlier(at(1, Phase::cast, "amax", 2), at(1, Phase::cast, "param_scale", 1)));
+  CHECK(earlier(at(1, Phase::cast, "param_scale_inv", 1), at(1, Phase::cast, "param_shard", 0)));
+  CHECK(earlier(at(1, Phase::cast, "param_shard", 1), at(1, Phase::cast, "column_amax", 0)));
   CHECK(earlier(at(1, Phase::reduce, "leaf", 3), at(1, Phase::reduce, "grad_sum", 0)));
   CHECK(earlier(at(1, Phase::gather, "param_full", 3), at(2, Phase::prepare, "step_scalars", 0)));
 }

@@ -10,19 +10,13 @@
 
 #include "common/base/error.hpp"
 #include "common/step/distributed_optimizer.hpp"
+#include "verification/compare/judge/making_order.hpp"
 
 namespace zeroproof::verification {
 
-/// The order of BufferId, except that a trust ratio, which scales the update of master, precedes
-/// it: the first difference is then the cause of the others.
+/// Orders buffers as they are made.
 struct CausesFirst {
-  bool operator()(BufferId a, BufferId b) const { return place(a) < place(b); }
-
- private:
-  static int place(BufferId id) {
-    return id == BufferId::trust_ratio ? 2 * static_cast<int>(BufferId::master) - 1
-                                       : 2 * static_cast<int>(id);
-  }
+  bool operator()(BufferId a, BufferId b) const { return making_place(a) < making_place(b); }
 };
 using NamedBuffers = std::map<BufferId, ExposedBuffer, CausesFirst>;
 

@@ -2,9 +2,13 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "common/base/fpenv.hpp"
+#include "common/step/param_scaling.hpp"
 #include "verification/cases/stopwatch.hpp"
+#include "verification/compare/judge/making_order.hpp"
 #include "verification/compare/judge/mean_loss.hpp"
 #include "verification/compare/judge/rank_buffers.hpp"
 
@@ -70,9 +74,17 @@ void RankComparison::load_first_state() {
 }
 
 void RankComparison::compare_loaded_state() {
-  for (const Phase phase : {Phase::update, Phase::cast, Phase::gather}) {
-    const Buffers ours = by_id(reference_->exposed(phase));
-    const Buffers theirs = by_id(candidate_->exposed(phase));
+  const bool dequantised = has_scales(reference_setup_.param_dtype) &&
+                           reference_setup_.scaling.initial_master == InitialMaster::dequantised;
+  for (const auto& [phase, of_columns] : loading_order(dequantised)) {
+    const auto part = [columns = of_columns](std::vector<ExposedBuffer> buffers) {
+      std::erase_if(buffers, [&](const ExposedBuffer& buffer) {
+        return is_cast_of_columns(buffer.id) != columns;
+      });
+      return by_id(std::move(buffers));
+    };
+    const Buffers ours = part(reference_->exposed(phase));
+    const Buffers theirs = part(candidate_->exposed(phase));
     const std::set<BufferId> same = compare_phase(0, phase, ours, theirs, nullptr);
     check_padding(0, phase, theirs);
     if (spec_.mode == Mode::lockstep) overwrite(phase, ours, theirs, same);

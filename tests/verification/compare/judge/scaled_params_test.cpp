@@ -30,14 +30,21 @@ bool compared(const Judged& judged, BufferId id) {
   });
 }
 
-/// Flips the lowest bit of the last byte of a buffer on one rank.
-Tamper flipped(int at, Phase phase, BufferId id) {
+struct OfPhase {
+  Phase phase;
+  BufferId id;
+};
+
+/// Flips the lowest bit of the first byte of buffers on one rank, after a phase or a load.
+Tamper flipped(int at, std::optional<Phase> after, const std::vector<OfPhase>& places) {
   return [=](int rank, std::optional<Phase> now, DistributedOptimizer& optimizer) {
-    if (rank != at || now != phase) return;
-    const std::optional<ExposedBuffer> buffer = exposed(optimizer, phase, id);
-    REQUIRE(buffer);
-    auto* byte = static_cast<std::uint8_t*>(buffer->view.data);
-    *byte = static_cast<std::uint8_t>(*byte ^ 1U);
+    if (rank != at || now != after) return;
+    for (const auto& [phase, id] : places) {
+      const std::optional<ExposedBuffer> buffer = exposed(optimizer, phase, id);
+      REQUIRE(buffer);
+      auto* byte = static_cast<std::uint8_t*>(buffer->view.data);
+      *byte = static_cast<std::uint8_t>(*byte ^ 1U);
+    }
   };
 }
 
@@ -105,7 +112,7 @@ TEST_CASE("judge: a wrong amax, scale, history or column is reported in its phas
   TinyTraining mxfp8(DType::e4m3, "fp8-mxfp8");
   const auto check = [](TinyTraining& run, Phase phase, BufferId id) {
     CAPTURE(name(id));
-    const Tamper tamper = flipped(2, phase, id);
+    const Tamper tamper = flipped(2, phase, {{phase, id}});
     const Judged alone = judge_case(run, run.spec(3, 1), 2, tampered(reference_optimizer(), tamper),
                                     reference_optimizer());
     REQUIRE(alone.first);
@@ -125,6 +132,51 @@ TEST_CASE("judge: a wrong amax, scale, history or column is reported in its phas
                             BufferId::column_scale_inv, BufferId::column_shard})
     check(mxfp8, Phase::cast, id);
   check(mxfp8, Phase::gather, BufferId::param_columns);
+}
+
+TEST_CASE("judge: of wrong buffers of a cast, the one that is made first is reported") {
+  TinyTraining delayed(DType::e5m2, "fp8-delayed");
+  TinyTraining mxfp8(DType::e4m3, "fp8-mxfp8");
+  const auto check = [](TinyTraining& run, const std::vector<BufferId>& made) {
+    for (std::size_t first = 0; first < made.size(); ++first) {
+      std::vector<OfPhase> wrong;
+      for (std::size_t i = first; i < made.size(); ++i) wrong.push_back({Phase::cast, made[i]});
+      CAPTURE(name(made[first]));
+      const Judged judged = judge_candidate(run, run.spec(1, 1), 1, flipped(0, Phase::cast, wrong));
+      REQUIRE(judged.first);
+      CHECK(judged.first->step == 1);
+      CHECK(judged.first->buffer == name(made[first]));
+    }
+  };
+  check(delayed, {BufferId::amax, BufferId::amax_history, BufferId::param_scale,
+                  BufferId::param_scale_inv, BufferId::param_shard});
+  check(mxfp8, {BufferId::amax, BufferId::param_scale, BufferId::param_scale_inv,
+                BufferId::param_shard, BufferId::column_amax, BufferId::column_scale,
+                BufferId::column_scale_inv, BufferId::column_shard});
+}
+
+TEST_CASE("judge: a wrong loaded scale is reported before the masters dequantised by it") {
+  const std::vector<OfPhase> made = {
+      {Phase::cast, BufferId::amax},        {Phase::cast, BufferId::param_scale},
+      {Phase::cast, BufferId::param_shard}, {Phase::update, BufferId::master},
+      {Phase::cast, BufferId::column_amax}, {Phase::cast, BufferId::column_shard}};
+  TinyTraining dequantised(DType::e4m3, "fp8-mxfp8", [](RunConfig& config) {
+    config.scaling.initial_master = InitialMaster::dequantised;
+  });
+  TinyTraining as_loaded(DType::e4m3, "fp8-mxfp8");
+  for (std::size_t first = 0; first < made.size(); ++first) {
+    const std::vector<OfPhase> wrong(made.begin() + static_cast<std::ptrdiff_t>(first), made.end());
+    const auto reported = [&](TinyTraining& run) {
+      const Judged judged = judge_candidate(run, run.spec(1, 1), 0, flipped(0, {}, wrong));
+      REQUIRE(judged.first);
+      CHECK(judged.first->step == 0);
+      return judged.first->buffer;
+    };
+    CAPTURE(name(made[first].id));
+    CHECK(reported(dequantised) == name(made[first].id));
+    // Scales and codes are made of masters that stay as they are.
+    CHECK(reported(as_loaded) == name(first < 4 ? BufferId::master : made[first].id));
+  }
 }
 
 TEST_CASE("judge: the trajectory of parameters in 8 bits has their scales and histories in it") {
