@@ -261,7 +261,8 @@ Span<const CaseFlag> case_flags() {
        "storage type of the master: fp32; bf16, the parameters themselves", Replay::optimizer},
       {"--cover", &CaseFlags::cover, covering | expectation, nullptr,
        "rows of a covering array instead of cases: they contain every value of every setting "
-       "(values), or every possible pair of values (pairs)"},
+       "(values), every possible pair of values (pairs), or also every possible triple of settings "
+       "that meet in one function (triples)"},
       {"--cover-seed", &CaseFlags::cover_seed, covering | expectation, nullptr,
        "seed of the array (default: 1)"},
       {"--slice", &CaseFlags::slice, covering | expectation, nullptr,

@@ -15,8 +15,10 @@ namespace {
 Strength strength_of(const std::string& text) {
   if (text == "values") return Strength::values;
   if (text == "pairs") return Strength::pairs;
+  if (text == "triples") return Strength::triples;
   fail(ErrorCode::config, "--cover is '" + text + "'",
-       "it selects which combinations the rows contain", suggestion(text, {"values", "pairs"}));
+       "it selects which combinations the rows contain",
+       suggestion(text, {"values", "pairs", "triples"}));
 }
 
 /// Row i is in the slice if i mod `of` = `first`.
@@ -52,7 +54,7 @@ std::vector<std::string> covering_rows(const CaseFlags& flags, const VerifyOptio
            "its rows are runs of one workload", "use byte_gpt_tiny, or no pattern");
   const RunSpace space(options, workload);
   const std::vector<CoveredRow> rows =
-      covering_array(space, PossiblePairs(space, strength), strength, seed);
+      covering_array(space, PossibleCombinations(space, strength), strength, seed);
   std::vector<std::string> ids;
   for (std::size_t i = slice.first; i < rows.size(); i += slice.of)
     ids.push_back(rows[i].spec.id());

@@ -113,10 +113,11 @@ void add_list(CommandSet& commands) {
   command.flag("--settings", instead->settings,
                "print the settings that coverage counts instead, with their values");
   command.flag("--faults", instead->faults, "print the faults that can be planted instead");
-  command.flag(
-      "--coverage", instead->coverage,
-      "print which values of settings, and how many pairs of them, the cases visit instead");
-  command.option("--json", instead->json, "file for the coverage with every unvisited pair");
+  command.flag("--coverage", instead->coverage,
+               "print which values of settings, and how many pairs and triples of them, the cases "
+               "visit instead");
+  command.option("--json", instead->json,
+                 "file for the coverage with every unvisited pair and triple");
   command.runs([flags, instead] { return list(*flags, *instead); });
 }
 

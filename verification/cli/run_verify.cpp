@@ -149,7 +149,7 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
     for (const Result& result : report.results) {
       if (result.training && result.status == Status::pass) passed.push_back(training_spec(result));
     }
-    report.axes = axis_matrix(coverage_of(options, passed));
+    report.axes = axis_matrix(coverage_of(options, passed, Strength::pairs));
   }
   if (!root && started_by_zeroproof()) say_what_broke(report);
   if (root) {

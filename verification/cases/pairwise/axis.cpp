@@ -1,7 +1,9 @@
 #include "verification/cases/pairwise/axis.hpp"
 
+#include <algorithm>
 #include <map>
 
+#include "common/base/error.hpp"
 #include "verification/cases/settings/setting.hpp"
 
 namespace zeroproof::verification {
@@ -37,6 +39,17 @@ Axis axis_of(const Setting& setting) {
   return axis;
 }
 
+AxisGroup axis_group(const std::string& name, const std::vector<std::string>& names) {
+  AxisGroup group{name, {}};
+  for (const std::string& axis : names) {
+    const auto found = std::ranges::find(axes(), axis, &Axis::name);
+    ZP_CHECK(found != axes().end(), ErrorCode::internal, "there is no axis " + axis,
+             "the group " + name + " names it", "rename it there too");
+    group.axes.push_back(static_cast<std::size_t>(found - axes().begin()));
+  }
+  return group;
+}
+
 }  // namespace
 
 int Axis::value_of(const CoveredRun& run) const {
@@ -54,6 +67,17 @@ const std::vector<Axis>& axes() {
     return table;
   }();
   return all;
+}
+
+const std::vector<AxisGroup>& axis_groups() {
+  static const std::vector<AxisGroup> groups = {
+      axis_group("shards", {"windows", "world", "bucket", "layout"}),
+      axis_group("scales", {"scale_recipe", "columnwise", "initial_master", "power_of_two"}),
+      axis_group("overflows", {"on_nonfinite", "overflow", "max_norm", "dtype", "exp_avg_dtype",
+                               "exp_avg_sq_dtype", "master_dtype"}),
+      axis_group("offload", {"offload", "offload_order", "offload_place", "offload_chunk",
+                             "offload_overlap", "offload_grads", "overlap"})};
+  return groups;
 }
 
 const std::vector<std::pair<std::string, std::string>>& flags_without_values() {

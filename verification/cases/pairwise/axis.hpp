@@ -1,6 +1,7 @@
 #pragma once
 // The axes over which coverage is counted: the settings of a run and the parts of a case id, each with its values.
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -37,6 +38,14 @@ struct Axis {
 
 /// Every axis, in an order in which a run can be given values one after another.
 const std::vector<Axis>& axes();
+
+/// Axes whose settings meet in one function: rows of triples contain their values three at a time.
+struct AxisGroup {
+  std::string name;
+  std::vector<std::size_t> axes;  ///< indices of axes(); no two groups share three
+};
+
+const std::vector<AxisGroup>& axis_groups();
 
 /// The axes that are parts of the case id.
 std::vector<Axis> case_axes();

@@ -1,42 +1,49 @@
 #pragma once
-// The values and pairs of values that at least one run can have.
+// The values, pairs of values and triples of groups that at least one run can have.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "verification/cases/pairwise/pair_table.hpp"
+#include "common/base/span.hpp"
+#include "verification/cases/pairwise/combination_table.hpp"
 #include "verification/cases/pairwise/space.hpp"
 
 namespace zeroproof::verification {
 
-enum class Strength : std::uint8_t { values = 1, pairs = 2 };
-
-/// Possible values and pairs, each with a run that has it.
-class PossiblePairs {
+/// Possible combinations of values, each with a run that has it.
+class PossibleCombinations {
  public:
   /// Walks through the runs of a space from its defaults, one value at a time, and tests each run.
   /// For every value it continues among the runs that have it, until it has found the values that
   /// occur with it, or has tried each of the others several times. For pairs that are still open it
   /// mixes runs that have one value with runs that have the other, which takes most of the time and
-  /// is left out for Strength::values: pairs may then be missing. The result depends on the space
-  /// and the strength only.
-  explicit PossiblePairs(const RunSpace& space, Strength strength = Strength::pairs);
+  /// is left out for Strength::values: pairs may then be missing. Strength::triples also mixes runs that have two
+  /// values of a triple with runs that have the third; pairs and their runs are those of Strength::pairs. The result
+  /// depends on the space and the strength only.
+  explicit PossibleCombinations(const RunSpace& space, Strength strength = Strength::pairs);
 
-  const PairTable& table() const { return table_; }
+  const CombinationTable& table() const { return table_; }
 
-  /// A run that has both values (or one value, a = b), which must exist.
-  const CoveredRow& witness(int a, int b) const;
+  /// A run that has all values of a possible combination.
+  const CoveredRow& witness(std::size_t combination) const { return rows_[witness_[combination]]; }
 
  private:
-  void meet(const CoveredRow& row);
+  class Draw;
+
+  void meet(const CoveredRow& row, Strength strength);
   void walk(const RunSpace& space, CoveredRow row, int steps, std::uint64_t seed);
   void walk_with(const RunSpace& space, int value);
-  void mix(const RunSpace& space, int a, int b);
+  void mix_pair(const RunSpace& space, int a, int b);
+  void mix_triple(const RunSpace& space, std::size_t triple);
+  std::optional<CoveredRow> mixed(const RunSpace& space, Draw& draw, const CoveredRow& one,
+                                  const CoveredRow& other, Span<const int> members,
+                                  int quarters) const;
 
-  PairTable table_;
+  CombinationTable table_;
   std::vector<CoveredRow> rows_;
   std::vector<std::vector<int>> rows_with_;  // [number] indices of rows
-  std::vector<int> witness_;                 // [number][number], index of a row or -1
+  std::vector<int> witness_;                 // [combination], index of a row or -1
 };
 
 }  // namespace zeroproof::verification

@@ -52,19 +52,26 @@ std::string in_lines(const std::vector<std::string>& words, std::size_t indent, 
   return text;
 }
 
+std::vector<std::string> names_of_group(std::size_t group) {
+  std::vector<std::string> names;
+  for (const std::size_t axis : axis_groups()[group].axes) names.push_back(axes()[axis].name);
+  return names;
+}
+
 Json words_of(const std::vector<std::string>& words) { return Json(words); }
 
 }  // namespace
 
-Coverage coverage_of(const VerifyOptions& options, const std::vector<CaseSpec>& cases) {
+Coverage coverage_of(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
+                     Strength strength) {
   const RunSpace space({}, "byte_gpt_tiny");
   Coverage coverage;
   coverage.cases = cases.size();
-  coverage.possible = PossiblePairs(space).table();
+  coverage.possible = PossibleCombinations(space, strength).table();
   for (const CaseSpec& spec : cases) {
     const std::vector<int> values = values_of({config_of(options, spec), spec});
-    coverage.visited.mark_all(values);
-    coverage.possible.mark_all(values);
+    coverage.visited.mark_all(values, strength);
+    coverage.possible.mark_all(values, strength);
   }
   return coverage;
 }
@@ -72,11 +79,12 @@ Coverage coverage_of(const VerifyOptions& options, const std::vector<CaseSpec>& 
 std::string coverage_text(const Coverage& coverage) {
   constexpr std::size_t indent = 49;
   std::string text = fmt::format(
-      "{} training {}: {} of {} values, {} of {} pairs of values\n\n{:<18} {:>9}  {:>17}  never "
-      "visited\n",
+      "{} training {}: {} of {} values, {} of {} pairs, {} of {} triples in groups\n\n"
+      "{:<18} {:>9}  {:>17}  never visited\n",
       grouped(static_cast<std::int64_t>(coverage.cases)), coverage.cases == 1 ? "case" : "cases",
       coverage.visited.marked_values(), coverage.possible.marked_values(),
       grouped(coverage.visited.marked_pairs()), grouped(coverage.possible.marked_pairs()),
+      grouped(coverage.visited.marked_triples()), grouped(coverage.possible.marked_triples()),
       "setting", "values", "pairs");
   for (std::size_t axis = 0; axis < axes().size(); ++axis) {
     const AxisCount count = count_axis(coverage, axis);
@@ -87,6 +95,14 @@ std::string coverage_text(const Coverage& coverage) {
     const std::string rest =
         count.left_out.empty() ? "-" : in_lines(count.left_out, indent, 100 - indent);
     text += row + rest + "\n";
+  }
+  text += fmt::format("\n{:<18}            {:>17}  settings\n", "group", "triples");
+  for (std::size_t group = 0; group < axis_groups().size(); ++group) {
+    const std::string count =
+        fmt::format("{} of {}", grouped(coverage.visited.marked_triples(group)),
+                    grouped(coverage.possible.marked_triples(group)));
+    text += fmt::format("{:<18}            {:>17}  {}\n", axis_groups()[group].name, count,
+                        in_lines(names_of_group(group), indent, 100 - indent));
   }
   return text;
 }
@@ -132,12 +148,30 @@ Json coverage_json(const Coverage& coverage) {
       pairs.push_back(words_of({coverage.possible.name_of(a), coverage.possible.name_of(b)}));
     }
   }
-  return {{"schema", "zeroproof-coverage/1"},
-          {"cases", static_cast<std::int64_t>(coverage.cases)},
-          {"values", counts(coverage.visited.marked_values(), coverage.possible.marked_values())},
-          {"pairs", counts(coverage.visited.marked_pairs(), coverage.possible.marked_pairs())},
-          {"settings", std::move(rows)},
-          {"pairs_never_visited", std::move(pairs)}};
+  Json groups = Json::array(), triples = Json::array();
+  for (std::size_t group = 0; group < axis_groups().size(); ++group) {
+    groups.push_back({{"group", axis_groups()[group].name},
+                      {"settings", words_of(names_of_group(group))},
+                      {"triples", counts(coverage.visited.marked_triples(group),
+                                         coverage.possible.marked_triples(group))}});
+  }
+  for (std::size_t i = coverage.possible.first_triple(0); i < coverage.possible.size(); ++i) {
+    if (!coverage.possible.marked(i) || coverage.visited.marked(i)) continue;
+    std::vector<std::string> names;
+    for (const int member : coverage.possible.members(i))
+      names.push_back(coverage.possible.name_of(member));
+    triples.push_back(words_of(names));
+  }
+  return {
+      {"schema", "zeroproof-coverage/1"},
+      {"cases", static_cast<std::int64_t>(coverage.cases)},
+      {"values", counts(coverage.visited.marked_values(), coverage.possible.marked_values())},
+      {"pairs", counts(coverage.visited.marked_pairs(), coverage.possible.marked_pairs())},
+      {"triples", counts(coverage.visited.marked_triples(), coverage.possible.marked_triples())},
+      {"settings", std::move(rows)},
+      {"groups", std::move(groups)},
+      {"pairs_never_visited", std::move(pairs)},
+      {"triples_never_visited", std::move(triples)}};
 }
 
 }  // namespace zeroproof::verification

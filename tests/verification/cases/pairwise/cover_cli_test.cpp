@@ -49,9 +49,10 @@ TEST_CASE("cover: every value of every setting runs and passes, and its id repro
   CHECK(result.out.find("1 pass, 0 fail") != std::string::npos);
 }
 
-TEST_CASE("nightly: cover: all pairs of values run and pass, in three arrays") {
+TEST_CASE(
+    "nightly: cover: all pairs of values and triples of groups run and pass, in three arrays") {
   for (const char* seed : {"1", "2", "3"})
-    check_rows(std::string("--cover pairs --cover-seed ") + seed);
+    check_rows(std::string("--cover triples --cover-seed ") + seed);
 }
 
 TEST_CASE("nightly: cover: slices are the array, each row once") {
@@ -74,7 +75,7 @@ TEST_CASE("nightly: cover: slices are the array, each row once") {
 }
 
 TEST_CASE("cover: unusable flags are refused") {
-  expect_refusal(run_cli("verify --cover nope"), "use values or pairs");
+  expect_refusal(run_cli("verify --cover nope"), "use values, pairs or triples");
   expect_refusal(run_cli("verify --cover pairs --slice 5/4"), "--slice is '5/4'");
   expect_refusal(run_cli("verify --cover pairs --slice 1"), "--slice is '1'");
   expect_refusal(run_cli("verify --cover pairs --slice 0/2"), "--slice is '0/2'");
@@ -108,14 +109,26 @@ TEST_CASE("pairwise report: omitted pairs are named, in 100 columns and in JSON"
   const Json& pairs = json.at("pairs");
   CHECK(json.at("pairs_never_visited").size() ==
         pairs.at("possible").get<std::size_t>() - pairs.at("visited").get<std::size_t>());
+  const Json& triples = json.at("triples");
+  CHECK(json.at("triples_never_visited").size() ==
+        triples.at("possible").get<std::size_t>() - triples.at("visited").get<std::size_t>());
+  std::size_t of_groups = 0;
+  for (const Json& group : json.at("groups")) {
+    of_groups += group.at("triples").at("possible").get<std::size_t>();
+    CHECK(result.out.find("\n" + group.at("group").get<std::string>() + " ") != std::string::npos);
+  }
+  CHECK(of_groups == triples.at("possible"));
   for (const Json& row : json.at("settings")) {
     if (row.at("setting") == "bucket") CHECK(row.at("never_visited") == Json({"1024", "262144"}));
   }
 }
 
-TEST_CASE("nightly: pairwise report: the array of pairs omits none") {
+TEST_CASE("nightly: pairwise report: the array of triples omits no pair and no triple") {
   const TemporaryFolder folder;
   const std::string file = folder.file("coverage.json");
-  CHECK(run_cli("list --coverage --cover pairs --json " + quoted(file)).exit_code == 0);
-  CHECK(Json::parse(read_file(file)).at("pairs_never_visited").empty());
+  CHECK(run_cli("list --coverage --cover triples --json " + quoted(file)).exit_code == 0);
+  const Json json = Json::parse(read_file(file));
+  CHECK(json.at("pairs_never_visited").empty());
+  CHECK(json.at("triples_never_visited").empty());
+  CHECK(json.at("triples").at("visited") > 500);
 }

@@ -6,10 +6,17 @@
 
 namespace zeroproof::tests {
 
-/// The runs of byte_gpt_tiny and the possible pairs, computed once.
+/// The runs of byte_gpt_tiny and the possible combinations, computed once.
 struct TinyRows {
   verification::RunSpace space{{}, "byte_gpt_tiny"};
-  verification::PossiblePairs possible{space};
+  verification::PossibleCombinations possible{space, verification::Strength::triples};
+
+  /// The rows of --cover triples, computed once.
+  const std::vector<verification::CoveredRow>& triples() const {
+    static const std::vector<verification::CoveredRow> rows =
+        verification::covering_array(space, possible, verification::Strength::triples, 1);
+    return rows;
+  }
 
   /// The rows of --cover pairs, computed once.
   const std::vector<verification::CoveredRow>& pairs() const {

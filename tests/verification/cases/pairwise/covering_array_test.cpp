@@ -23,24 +23,32 @@ std::vector<std::string> ids_of(const std::vector<CoveredRow>& rows) {
 }
 
 /// Counted from the ids alone, as a user runs them.
-PairTable visited_by(const std::vector<CoveredRow>& rows) {
-  PairTable table;
+CombinationTable visited_by(const std::vector<CoveredRow>& rows) {
+  CombinationTable table;
   for (const CoveredRow& row : rows) {
     const auto spec = parse_case_id(row.spec.id());
     REQUIRE(spec.has_value());
     const std::vector<int> values = values_of({config_of({}, *spec), *spec});
     CAPTURE(row.spec.id());
     CHECK(values == row.values);
-    table.mark_all(values);
+    table.mark_all(values, Strength::triples);
   }
   return table;
+}
+
+int numbered(const CombinationTable& table, const std::string& name) {
+  for (int i = 0; i < table.num_values(); ++i) {
+    if (table.name_of(i) == name) return i;
+  }
+  FAIL("there is no value " << name);
+  return -1;
 }
 
 }  // namespace
 
 TEST_CASE("nightly: covering array: every possible pair is in a row, as its ids confirm") {
-  const PairTable& possible = tiny_rows().possible.table();
-  const PairTable visited = visited_by(tiny_rows().pairs());
+  const CombinationTable& possible = tiny_rows().possible.table();
+  const CombinationTable visited = visited_by(tiny_rows().pairs());
   MESSAGE(tiny_rows().pairs().size() << " rows, " << visited.marked_values() << " values, "
                                      << visited.marked_pairs() << " pairs");
   CHECK(visited.marked_values() == possible.marked_values());
@@ -51,8 +59,23 @@ TEST_CASE("nightly: covering array: every possible pair is in a row, as its ids 
     }
   }
   CHECK(visited.marked_pairs() == possible.marked_pairs());
+  CHECK(visited.marked_triples() < possible.marked_triples());  // an array of triples has all
   CHECK(possible.marked_values() > 140);
   CHECK(possible.marked_pairs() > 10000);
+}
+
+TEST_CASE("covering array: every possible triple of a group is in a row, as its ids confirm") {
+  const CombinationTable& possible = tiny_rows().possible.table();
+  const CombinationTable visited = visited_by(tiny_rows().triples());
+  MESSAGE(tiny_rows().triples().size() << " rows, " << visited.marked_pairs() << " pairs, "
+                                       << visited.marked_triples() << " triples");
+  for (std::size_t i = 0; i < possible.size(); ++i) {
+    if (visited.marked(i) == possible.marked(i)) continue;
+    for (const int member : possible.members(i)) CAPTURE(possible.name_of(member));
+    FAIL_CHECK("possible: " << possible.marked(i) << ", visited: " << visited.marked(i));
+  }
+  for (std::size_t group = 0; group < axis_groups().size(); ++group)
+    CHECK(possible.marked_triples(group) > 30);
 }
 
 TEST_CASE("nightly: covering array: no row is superfluous, and a seed gives the same rows") {
@@ -70,7 +93,7 @@ TEST_CASE("nightly: covering array: no row is superfluous, and a seed gives the 
 
 TEST_CASE("covering array: strength one has every value, in far fewer rows") {
   const RunSpace space({}, "byte_gpt_tiny");
-  const PossiblePairs possible(space, Strength::values);
+  const PossibleCombinations possible(space, Strength::values);
   // The search of pairs finds no further value.
   CHECK(possible.table().marked_values() == tiny_rows().possible.table().marked_values());
   const std::vector<CoveredRow> rows = covering_array(space, possible, Strength::values, 1);
@@ -79,16 +102,9 @@ TEST_CASE("covering array: strength one has every value, in far fewer rows") {
 }
 
 TEST_CASE("nightly: covering array: impossible pairs are refused or have no effect") {
-  const PairTable& possible = tiny_rows().possible.table();
+  const CombinationTable& possible = tiny_rows().possible.table();
   const auto can = [&](const std::string& a, const std::string& b) {
-    int first = -1, second = -1;
-    for (int i = 0; i < possible.num_values(); ++i) {
-      if (possible.name_of(i) == a) first = i;
-      if (possible.name_of(i) == b) second = i;
-    }
-    REQUIRE(first >= 0);
-    REQUIRE(second >= 0);
-    return possible.marked(first, second);
+    return possible.marked(numbered(possible, a), numbered(possible, b));
   };
   CHECK_FALSE(can("dtype:fp16", "rounding:stochastic"));
   CHECK_FALSE(can("dtype:fp32", "rounding:stochastic"));
@@ -148,4 +164,11 @@ TEST_CASE("pairwise counts: one case and two cases, by hand") {
       {first, "byte_gpt_tiny/adamw/host/stage1/threads:3/bf16/lockstep/bucket:4096/omp:1"});
   CHECK(two.visited.marked_values() == n + 1);
   CHECK(two.visited.marked_pairs() == n * (n - 1) / 2 + n - 1);
+  // Four axes of shards and seven of overflows have an effect; none of scales, and one of offload.
+  CHECK(one.visited.marked_triples(0) == 4);
+  CHECK(one.visited.marked_triples(1) == 0);
+  CHECK(one.visited.marked_triples(2) == 35);
+  CHECK(one.visited.marked_triples(3) == 0);
+  CHECK(one.visited.marked_triples() == 39);
+  CHECK(two.visited.marked_triples() == 39);  // of another stage, which is in no group
 }
