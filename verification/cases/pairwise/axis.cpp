@@ -71,7 +71,7 @@ const std::vector<Axis>& axes() {
 
 const std::vector<AxisGroup>& axis_groups() {
   static const std::vector<AxisGroup> groups = {
-      axis_group("shards", {"windows", "world", "bucket", "layout"}),
+      axis_group("shards", {"windows", "world", "bucket", "layout", "empty_rank"}),
       axis_group("scales", {"scale_recipe", "columnwise", "initial_master", "power_of_two"}),
       axis_group("overflows", {"on_nonfinite", "overflow", "max_norm", "dtype", "exp_avg_dtype",
                                "exp_avg_sq_dtype", "master_dtype"}),

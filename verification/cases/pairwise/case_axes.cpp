@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "verification/cases/pairwise/axis.hpp"
+#include "verification/cases/pairwise/empty_rank.hpp"
 #include "verification/cases/recipes.hpp"
 
 namespace zeroproof::verification {
@@ -108,6 +109,22 @@ Axis grid_axis(const std::string& name, int ProcessGrid::*direction) {
   return axis;
 }
 
+/// No setting chooses it: it follows from the model, the world and the layout.
+Axis empty_rank() {
+  Axis axis{"empty_rank",
+            {},
+            {},
+            {},
+            [](const CoveredRun& run) {
+              return run.spec.stage > 0 && sharded(run); },
+            true};
+  for (const bool empty : {false, true}) {
+    axis.values.push_back({empty ? "yes" : "no", [](CoveredRun&) {},
+                           [=](const CoveredRun& run) { return has_empty_rank(run) == empty; }});
+  }
+  return axis;
+}
+
 }  // namespace
 
 std::vector<Axis> case_axes() {
@@ -159,6 +176,7 @@ std::vector<Axis> case_axes() {
       exactly<decltype([](auto& s) -> auto& { return s.bucket_numel; }), std::int64_t>(
           "bucket", "run.bucket_numels", "--bucket", {},
           {{"1024", 1024}, {"4096", 4096}, {"262144", 262144}}),
+      empty_rank(),
       exactly<decltype([](auto& s) -> auto& { return s.place.offload.fraction; }), double>(
           "offload", "offload.fractions", "--offload", {}, {{"0", 0}, {"0.5", 0.5}, {"1", 1}}),
       named("offload_order", "offload.orders", "--offload-order",

@@ -137,11 +137,39 @@ TEST_CASE("nightly: covering array: impossible pairs are refused or have no effe
   CHECK(can("warmup_shape:log", "decay:cosine"));
   CHECK(can("tp:4", "model:long"));
   CHECK(can("cp:2", "tp:4"));
+  CHECK(can("empty_rank:yes", "stage:3"));
+  CHECK_FALSE(can("empty_rank:yes", "stage:0"));
+  CHECK_FALSE(can("empty_rank:yes", "layout:greedy"));
+  CHECK_FALSE(can("empty_rank:yes", "bucket:262144"));
   CHECK(can("windows:params", "layout:megatron"));
   CHECK(can("loss_scaler:constant", "stage:3"));
   CHECK(can("offload:0.5", "exp_avg_dtype:e4m3"));
   CHECK(can("offload_place:file", "exp_avg_sq_dtype:fp16"));
   CHECK(can("offload_chunk:37", "master_dtype:bf16"));
+}
+
+TEST_CASE("covering array: a triple is impossible where its three pairs are possible") {
+  const CombinationTable& possible = tiny_rows().possible.table();
+  const int empty = numbered(possible, "empty_rank:yes"),
+            bucket = numbered(possible, "bucket:4096");
+  const auto can = [&](const std::string& world) {
+    const std::vector<int> wanted = {numbered(possible, world), bucket, empty};
+    for (std::size_t i = possible.first_triple(0); i < possible.first_triple(1); ++i) {
+      if (possible.members(i) == wanted) return possible.marked(i);
+    }
+    FAIL("there is no such triple");
+    return false;
+  };
+  // A bucket of four chunks leaves a rank of five or more without any.
+  for (const char* world : {"world:threads:2", "world:threads:3", "world:threads:4"}) {
+    CAPTURE(world);
+    CHECK(possible.marked(numbered(possible, world), bucket));
+    CHECK(possible.marked(numbered(possible, world), empty));
+    CHECK_FALSE(can(world));
+  }
+  CHECK(possible.marked(bucket, empty));
+  CHECK(can("world:threads:6"));
+  CHECK(can("world:threads:8"));
 }
 
 TEST_CASE("pairwise counts: one case and two cases, by hand") {
@@ -164,11 +192,11 @@ TEST_CASE("pairwise counts: one case and two cases, by hand") {
       {first, "byte_gpt_tiny/adamw/host/stage1/threads:3/bf16/lockstep/bucket:4096/omp:1"});
   CHECK(two.visited.marked_values() == n + 1);
   CHECK(two.visited.marked_pairs() == n * (n - 1) / 2 + n - 1);
-  // Four axes of shards and seven of overflows have an effect; none of scales, and one of offload.
-  CHECK(one.visited.marked_triples(0) == 4);
+  // Five axes of shards and seven of overflows have an effect; none of scales, and one of offload.
+  CHECK(one.visited.marked_triples(0) == 10);
   CHECK(one.visited.marked_triples(1) == 0);
   CHECK(one.visited.marked_triples(2) == 35);
   CHECK(one.visited.marked_triples(3) == 0);
-  CHECK(one.visited.marked_triples() == 39);
-  CHECK(two.visited.marked_triples() == 39);  // of another stage, which is in no group
+  CHECK(one.visited.marked_triples() == 45);
+  CHECK(two.visited.marked_triples() == 45);  // of another stage, which is in no group
 }
