@@ -60,9 +60,12 @@ std::string why_pointless(const RunConfig& config) {
     return "a table of rates would have to reach back to the first step";
   }
   const OptimizerHyper& optimizer = config.optimizer;
+  const bool small_steps =
+      optimizer.rule == UpdateRule::sgd ? optimizer.momentum == 0 : optimizer.eps > 1e-6;
   if (config.state_formats.master == MasterFormat::bf16 && config.schedule.warmup > 0 &&
-      optimizer.rule == UpdateRule::sgd && optimizer.momentum == 0) {
-    return "most steps of a warm-up without momentum are too small for a master in bf16";
+      small_steps) {
+    return "most steps of a warm-up without momentum, or with a large eps, are too small for a "
+           "master in bf16";
   }
   switch (config.on_nonfinite) {
     case OnNonfinite::skip:
