@@ -41,14 +41,14 @@ struct Instead {
   std::string json;  ///< file that gets the coverage too
 };
 
-/// "stage               0, 1, 2, 3"
+/// "stage   --stage   0, 1, 2, 3"; "-" for a value that follows from other settings.
 void print_settings() {
   for (const Axis& axis : axes()) {
     std::string values;
     for (const AxisValue& value : axis.values) values += (values.empty() ? "" : ", ") + value.name;
-    const std::string how = axis.of_id ? "" : "+" + axis.name + ":";
-    std::printf("%-18s %-22s %s\n", axis.name.c_str(),
-                (axis.of_id ? axis.flags.front() : how).c_str(), values.c_str());
+    std::string how = "+" + axis.name + ":";
+    if (axis.of_id) how = axis.flags.empty() ? "-" : axis.flags.front();
+    std::printf("%-18s %-22s %s\n", axis.name.c_str(), how.c_str(), values.c_str());
   }
 }
 
