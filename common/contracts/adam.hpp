@@ -47,9 +47,11 @@ using AdamUpdateFn = AdamwUpdateFn;
 
 /// AdamW update of one piece of a shard whose bf16 parameter is its own master, in place (R25).
 ///
-/// Shapes   grad, master: bf16; exp_avg, exp_avg_sq, max_exp_avg_sq: fp32. Otherwise as AdamwUpdateFn.
+/// Shapes   grad, master: bf16; exp_avg, exp_avg_sq, max_exp_avg_sq: fp32. Otherwise as
+///          AdamwUpdateFn.
 /// Units, Special, Errors as AdamwUpdateFn.
-/// Order    in fp32, with one rounding to bf16, the last operation (neither the decay nor a moment is rounded to it):
+/// Order    in fp32, with one rounding to bf16, the last operation (neither the decay nor a moment
+///          is rounded to bf16):
 ///            g = grad widened; p = master widened                            (exact, R8)
 ///            AdamwUpdateFn of g, with p in place of master
 ///            master = p cast to bf16, to nearest even                        (R8)

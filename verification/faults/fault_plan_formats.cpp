@@ -58,8 +58,9 @@ constexpr FaultCase of_blocks(std::string_view fault, const char* id, std::int64
 // step alone shows in step 1. Amaxes are compared before histories, these before scales, and codes
 // last; the codes of state before its scales.
 //
-// Scales for 448 instead of 57344 differ in every block, as do the codes made with them. Under delayed the first codes have the scale 1, whatever the amaxes are, and position_embedding,
-// the first tensor without a gradient, has none in step 2: there its history must not change, and
+// Scales for 448 instead of 57344 differ in every block, as do the codes made with them. Under
+// delayed the first codes have the scale 1, whatever the amaxes are, and position_embedding, the
+// first tensor without a gradient, has none in step 2: there its history must not change, and
 // neither do its codes. A scale of this step's amax differs from the one of the amax before it. The
 // inverse scales of codes change no code.
 //

@@ -84,6 +84,9 @@ void run_with_second_seed(const VerifyOptions& options, const std::vector<CaseSp
   for (Result& result : results) {
     if (!runs_again(result)) continue;
     const auto other = std::ranges::find(second.results, result.id, &Result::id);
+    ZP_CHECK(other != second.results.end(), ErrorCode::internal,
+             result.id + " has no result of the training with the second seed",
+             "its first result alone proves too little", "report it with the command line");
     if (!agrees(*other)) {
       const std::string replay = result.replay + " " + flag;
       const std::string where = "in the training with the second seed";

@@ -14,8 +14,8 @@ using device::Move;
 /// change from step to step, and no table is found again.
 constexpr std::int64_t most_kept_bytes = std::int64_t{64} << 20;
 
-/// Long moves as several ones, so that many blocks of threads share them. All but the first begin at a multiple
-/// of 16 bytes in their target.
+/// Long moves as several ones, so that many blocks of threads share them. All but the first begin
+/// at a multiple of 16 bytes in their target.
 std::vector<Move> pieces_of(Span<const Move> moves) {
   std::vector<Move> pieces;
   for (const Move& move : moves) {

@@ -137,7 +137,8 @@ TEST_CASE("adamw: special gradients") {
 }
 
 TEST_CASE("adamw_update_bf16: one rounding to nearest even, at the end, by hand") {
-  // grad 1: exp_avg 1/2, sq 1/4, d = 2, q = 1/4, so a = 2^-9, half a unit in the last place below 1.
+  // grad 1: exp_avg 1/2, sq 1/4, d = 2, q = 1/4, so a = 2^-9, half a unit in the last place below
+  // 1.
   StepScalars s = dyadic_scalars(0x1p-7F);
   s.has_decay = 0;
   const std::vector<bf16> grad = {{0x3F80}, {0x3F80}, {0x0000}};    // 1, 1, 0

@@ -1,6 +1,6 @@
 #pragma once
-// A mark for every value of every axis, for every pair of values of two axes, and for every triple of values of three
-// axes of a group.
+// A mark for every value of every axis, for every pair of values of two axes, and for every triple
+// of values of three axes of a group.
 
 #include <array>
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace zeroproof::verification {
 
-/// What the rows of an array contain: every value, every pair, or every pair and every triple of a group.
+/// What the rows of an array contain: every value, every pair, or every pair and every triple of a
+/// group.
 enum class Strength : std::uint8_t { values = 1, pairs = 2, triples = 3 };
 
 /// Values of all axes in one numbering, and marks of their combinations.
@@ -23,7 +24,8 @@ class CombinationTable {
   std::size_t axis_of(int number) const { return axis_[number]; }
   std::string name_of(int number) const;  ///< "stage:2"
 
-  /// Combinations are numbered too: the pairs, a value as its pair with itself, and the triples group by group.
+  /// Combinations are numbered too: the pairs, a value as its pair with itself, and the triples
+  /// group by group.
   std::size_t size() const { return marks_.size(); }
   std::size_t at(int a, int b) const {
     const auto low = static_cast<std::size_t>(a < b ? a : b);
@@ -38,11 +40,12 @@ class CombinationTable {
   bool marked(int a, int b) const { return marked(at(a, b)); }
   bool mark(std::size_t combination);  ///< true if it was not marked before
 
-  /// Marks the values of a run (-1: none) and their combinations. True if any was not marked before.
+  /// Marks the values of a run (-1: none) and their combinations. True if any was not marked
+  /// before.
   bool mark_all(const std::vector<int>& values, Strength strength);
 
-  /// Calls `what` with each combination of a run's values that an array of this strength is made for: the values
-  /// alone, the pairs alone, or pairs and triples.
+  /// Calls `what` with each combination of a run's values that an array of this strength is made
+  /// for: the values alone, the pairs alone, or pairs and triples.
   template <class What>
   void each(const std::vector<int>& values, Strength strength, const What& what) const {
     const std::vector<int> numbers = numbers_of(values);

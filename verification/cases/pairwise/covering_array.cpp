@@ -54,7 +54,8 @@ class ArrayMaker {
     return count;
   }
 
-  /// Number of new combinations of a row with another value of one axis, if all of them are possible.
+  /// Number of new combinations of a row with another value of one axis, if all of them are
+  /// possible.
   std::int64_t hoped(const CoveredRow& row, std::size_t axis, int value) const {
     std::vector<int> values = row.values;
     values[axis] = value;

@@ -123,7 +123,8 @@ void PossibleCombinations::walk_with(const RunSpace& space, int value) {
   }
 }
 
-/// Takes every axis from one of two runs, so that each value has the settings it needs: `quarters` of 4 from the other.
+/// Takes every axis from one of two runs, so that each value has the settings it needs: `quarters`
+/// of 4 from the other.
 std::optional<CoveredRow> PossibleCombinations::mixed(const RunSpace& space, Draw& draw,
                                                       const CoveredRow& one,
                                                       const CoveredRow& other,

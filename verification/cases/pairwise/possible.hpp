@@ -18,9 +18,9 @@ class PossibleCombinations {
   /// For every value it continues among the runs that have it, until it has found the values that
   /// occur with it, or has tried each of the others several times. For pairs that are still open it
   /// mixes runs that have one value with runs that have the other, which takes most of the time and
-  /// is left out for Strength::values: pairs may then be missing. Strength::triples also mixes runs that have two
-  /// values of a triple with runs that have the third; pairs and their runs are those of Strength::pairs. The result
-  /// depends on the space and the strength only.
+  /// is left out for Strength::values: pairs may then be missing. Strength::triples also mixes runs
+  /// that have two values of a triple with runs that have the third; pairs and their runs are those
+  /// of Strength::pairs. The result depends on the space and the strength only.
   explicit PossibleCombinations(const RunSpace& space, Strength strength = Strength::pairs);
 
   const CombinationTable& table() const { return table_; }

@@ -22,7 +22,8 @@ struct Coverage {
 Coverage coverage_of(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
                      Strength strength = Strength::triples);
 
-/// A line for every axis with the values that no case has, and one for every group of axes, at most 100 columns wide.
+/// A line for every axis with the values that no case has, and one for every group of axes, at most
+/// 100 columns wide.
 std::string coverage_text(const Coverage& coverage);
 
 /// Every axis, with its pairs with those before it.

@@ -1,5 +1,6 @@
-// AdamW of bf16 parameters without an fp32 master: read, updated in fp32, rounded to bf16 once. FUSED contracts products
-// and sums, which is legal and has other bits. The other macros make it wrong.
+// AdamW of bf16 parameters without an fp32 master: read, updated in fp32, rounded to bf16 once.
+// FUSED contracts products and sums, which is legal and has other bits. The other macros make it
+// wrong.
 
 #include <bit>
 #include <cmath>

@@ -36,7 +36,8 @@ constexpr std::size_t shown_output = 160;
 constexpr const char* worker_use = "plug-ins run in it, a program beside this one";
 constexpr const char* worker_remedy = "build both, and keep them in one folder";
 
-/// Environment for OpenMP of a library: its threads wait without spinning, as those of this program.
+/// Environment for OpenMP of a library: its threads wait without spinning, as those of this
+/// program.
 std::vector<std::string> environment() {
   std::vector<std::string> entries = {"OMP_WAIT_POLICY=passive"};
   for (char** variable = environ; *variable != nullptr; ++variable) {

@@ -13,14 +13,15 @@ namespace zeroproof::verification {
 
 /// The file of zeroproof-plugin, which has no implementation that a library could call, beside the
 /// file of this program; for a library with a device (device_type is not 0) in a program that
-/// simulates its own, zeroproof-plugin-sim. Errors (ErrorCode::io): /proc does not name this program.
+/// simulates its own, zeroproof-plugin-sim. Errors (ErrorCode::io): /proc does not name this
+/// program.
 std::string plugin_worker(std::int32_t device_type);
 
 class PluginProcess {
  public:
   /// Starts `worker` as the process of a library. `memory`: descriptor of the shared memory.
-  /// device_type: of its device, 0 for none. Errors (ErrorCode::io): there is no such program, or the
-  /// system cannot start a process.
+  /// device_type: of its device, 0 for none. Errors (ErrorCode::io): there is no such program, or
+  /// the system cannot start a process.
   PluginProcess(std::string worker, const std::string& library, int memory,
                 const PluginLimits& limits, std::int32_t device_type);
   /// Ends the process and all processes it started.

@@ -82,7 +82,7 @@ struct PluginHello {
   std::array<WireText<48>, most_plugin_operations> operations{};
 };
 
-/// Of this program. `messages` is a number of its own for changes that leave all sizes.
+/// The greeting of this build. A change of the messages that keeps their sizes increases `messages`.
 inline PluginGreeting plugin_greeting(const std::string& version) {
   constexpr int messages = 1;
   PluginGreeting greeting;

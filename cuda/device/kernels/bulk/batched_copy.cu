@@ -39,7 +39,8 @@ struct WordByByte {
   }
 };
 
-/// One block of threads: bytes up to the first boundary of the target, then whole units, then the last bytes.
+/// One block of threads: bytes up to the first boundary of the target, then whole units, then the
+/// last bytes.
 template <class Unit>
 ZP_DEVICE void copy_by(const Move& move) {
   auto* const to = static_cast<Byte*>(move.to);

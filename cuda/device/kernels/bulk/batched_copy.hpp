@@ -12,8 +12,8 @@ struct Move {
   std::int64_t num_bytes = 0;
 };
 
-/// A block of threads copies one move: longer moves should be split (MoveTable), for speed alone. The target of
-/// every further piece should begin at a multiple of 16 bytes.
+/// A block of threads copies one move: longer moves should be split (MoveTable), for speed alone.
+/// The target of every further piece should begin at a multiple of 16 bytes.
 constexpr std::int64_t batched_copy_piece_bytes = 32768;
 
 /// Enqueues all moves on the current stream, in no order: no move may read or write memory that

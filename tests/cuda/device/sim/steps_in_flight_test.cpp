@@ -1,4 +1,5 @@
-// Enqueued steps without a wait in between, in every order of the simulated device: the host's bits.
+// Enqueued steps without a wait in between, in every order of the simulated device: the host's
+// bits.
 
 #include <doctest.h>
 

@@ -15,8 +15,8 @@ using namespace zeroproof::verification;
 
 namespace {
 
-/// Random walk from a row of the array, several changes at once; returns runs with a combination that the
-/// table lists as impossible.
+/// Random walk from a row of the array, several changes at once; returns runs with a combination
+/// that the table lists as impossible.
 int surprises(std::uint64_t seed, int steps) {
   const TinyRows& tiny = tiny_rows();
   const Philox philox(seed, 0x50726F62);

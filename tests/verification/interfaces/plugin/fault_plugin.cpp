@@ -1,4 +1,5 @@
-// Planted faults as a plug-in: ZP_FAULT names the one in its table. The functions are linked into it.
+// Planted faults as a plug-in: ZP_FAULT names the one in its table. The functions are linked into
+// it.
 
 #include <cstdlib>
 #include <iterator>

@@ -1,4 +1,5 @@
-// Libraries whose tensors are on a device: the simulated one, in a process of build/zeroproof-plugin-sim.
+// Libraries whose tensors are on a device: the simulated one, in a process of
+// build/zeroproof-plugin-sim.
 
 #include <doctest.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ std::string plugin_file(const std::string& name) {
   return tests::build_folder() + "/plugins/" + name + ".so";
 }
 
-/// While it exists, new processes have the name of a function of misbehaving_kernels.cu in ZP_KERNEL.
+/// While it exists, new processes have the name of a function of misbehaving_kernels.cu in
+/// ZP_KERNEL.
 class Odd {
  public:
   explicit Odd(const std::string& name) { ::setenv("ZP_KERNEL", name.c_str(), 1); }

@@ -76,7 +76,7 @@ TEST_CASE("plug-in worker: no function of the reference or of production is in i
   }
 }
 
-TEST_CASE("plug-in worker: a library that calls the reference of its own process fails") {
+TEST_CASE("plug-in worker: a library that searches its process for the reference fails") {
   const CliResult result =
       run_cli("verify 'op/clip/plugin/*/fill:training' --plugin " + library("calls_reference"));
   CAPTURE(result.out);
