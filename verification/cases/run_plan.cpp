@@ -265,6 +265,12 @@ bool shares_offloaded_grads(const CaseSpec& spec) {
   return grid.data_ranks() / spec.place.instances > 1;
 }
 
+/// Where the default is shared windows, cases that cannot have them use messages.
+bool can_share(const CaseSpec& spec) {
+  return spec.implementation.space == Space::host && !spec.implementation.foreign &&
+         !shares_offloaded_grads(spec);
+}
+
 /// Checks that production supports the state formats (R25).
 void check_state_formats(const StateFormats& formats, const CaseSpec& spec) {
   if (formats.plain()) return;
@@ -353,7 +359,11 @@ RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
 
 std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& workload) {
   const RunConfig config = config_of(options, workload);
+  const RunConfig defaults =
+      workload == recorded_workload ? main_config() : workload_defaults(workload);
+  const bool default_windows = config.windows == defaults.windows;
   std::vector<CaseSpec> cases;
+  std::optional<CaseSpec> refused;
   check_grids(config);
   const auto add_steps = [&](const std::string& recipe, DType dtype,
                              const ImplementationMode& implementation, const WorldSpec& world) {
@@ -376,18 +386,21 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
             if (native && (whole || !implementation.implementation.runs_in(Mode::lockstep)))
               continue;
             const Mode mode = native ? Mode::lockstep : implementation.mode;
-            const CaseSpec one{
+            CaseSpec one{
                 workload, recipe, implementation.implementation, stage, world, dtype, mode, bucket,
                 threads,  place};
-            if (!shares_offloaded_grads(one)) cases.push_back(one);
+            if (default_windows && !can_share(one)) one.place.windows = Windows::off;
+            if (shares_offloaded_grads(one))
+              refused = one;
+            else
+              cases.push_back(one);
           }
         }
       }
     }
   };
   const std::vector<std::string> recipes = recipes_of(options, workload, config);
-  const bool own =
-      workload != recorded_workload && config.dtypes == workload_defaults(workload).dtypes;
+  const bool own = workload != recorded_workload && config.dtypes == defaults.dtypes;
   for (const std::string& recipe : recipes) {
     RunConfig under = recipe_config(options, workload, config, recipe);
     under.dtypes = dtypes_of(recipe, config.dtypes, own);
@@ -404,6 +417,7 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
       }
     }
   }
+  if (cases.empty() && refused) config_of(options, *refused);  // throws
   return cases;
 }
 

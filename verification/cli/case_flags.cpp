@@ -215,8 +215,8 @@ Span<const CaseFlag> case_flags() {
       {"--sum", &CaseFlags::grad_sums, training | expectation, set<&RunConfig::grad_sums>,
        "summation of micro-batch gradients: tree, binned, native (compared within bounds)"},
       {"--windows", &CaseFlags::windows, training, set<&RunConfig::windows>,
-       "ranks of one machine: off (messages), on (shared memory), params (also one "
-       "shared copy of the parameters)"},
+       "ranks of one machine: on (shared memory, the default), params (also one shared copy "
+       "of the parameters), off (messages)"},
       {"--transport", &CaseFlags::transport, training, set<&RunConfig::transport>,
        "between ranks on devices: copies (threads of one process), nccl"},
       {"--grid", &CaseFlags::grids, training, set<&RunConfig::grids>,

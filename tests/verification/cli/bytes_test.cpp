@@ -80,7 +80,8 @@ TEST_CASE("bytes: grids, instances and windows are predicted too") {
 
 TEST_CASE("bytes: the table is printed on request, and counting begins with the second step") {
   const std::string one =
-      "verify byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world threads:2 --stage 2";
+      "verify byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world threads:2 --stage 2 "
+      "--windows off";
   CHECK(run_cli(one).out.find("predicted") == std::string::npos);
   const CliResult table = run_cli(one + " --bytes");
   CHECK(table.exit_code == 0);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/parallel_for.hpp"
+#include "common/step/distributed_optimizer.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/cases/suites/estimate.hpp"
 #include "verification/cli/program/capabilities.hpp"
@@ -141,6 +142,28 @@ TEST_CASE(
   CHECK(run_cli("list byte_gpt_tiny" + place + " --config " +
                 quoted(source_folder() + "/verification/cases/config/defaults.toml"))
             .exit_code == 0);
+}
+
+TEST_CASE("chosen cases: ranks on the host share windows, as production's do by default") {
+  const std::string by_default(name(OptimizerSetup{}.windows));
+  const auto windows_of = [](const std::string& flags) {
+    const CliResult list = run_cli(
+        "list byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --stage 0 --world " + flags);
+    CHECK(list.exit_code == 0);
+    const std::size_t at = list.out.find("/windows:");
+    return at == std::string::npos
+               ? "off"
+               : list.out.substr(at + 9, list.out.find_first_of("/\n ", at + 9) - at - 9);
+  };
+  CHECK(windows_of("threads:3") == by_default);
+  CHECK(windows_of("threads:3 --windows off") == "off");
+  CHECK(windows_of("self") == "off");
+  // Offloaded gradients of stage 0 cannot be in windows: messages, but not for windows by name.
+  CHECK(windows_of("threads:3 --offload 1 --offload-grads on") == "off");
+  expect_refusal(
+      "list byte_gpt_tiny --impl host --stage 0 --world threads:3 --windows params --offload 1 "
+      "--offload-grads on",
+      "use --windows off");
 }
 
 TEST_CASE("chosen cases: more than four processes per core need a flag") {

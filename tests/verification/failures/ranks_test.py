@@ -31,7 +31,7 @@ def named(case, rank):
 
 def job_of(world, timeout):
     return ["verify", "byte_gpt_tiny", "--recipe", "adamw,lion", "--world", f"mpi:{world}", "--stage", "1,2", "--dtype",
-            "bf16", "--impl", "host", "--comm-timeout", str(timeout)]
+            "bf16", "--impl", "host", "--windows", "off", "--comm-timeout", str(timeout)]
 
 
 JOB = job_of(3, TIMEOUT)
@@ -161,7 +161,7 @@ def check_descriptors(program):
 def check_kept(program, library):
     """Cases finished before a rank died are kept."""
     arguments = ["verify", "byte_gpt_tiny", "--world", "mpi:3", "--stage", "1,2", "--dtype", "bf16", "--impl", "host",
-                 "--comm-timeout", str(TIMEOUT), "--recipe", "adamw,lion,sgd,adam,sgd_ema"]
+                 "--windows", "off", "--comm-timeout", str(TIMEOUT), "--recipe", "adamw,lion,sgd,adam,sgd_ema"]
     problems, cases, _, code = run_job(program, library, "2 killed step 1500", arguments)
     counts = {}
     for case in cases:

@@ -56,7 +56,7 @@ struct RunConfig {
   std::vector<MicroBatchOrder> orders = {MicroBatchOrder::by_stage};
   std::vector<LayoutKind> layouts = {LayoutKind::contract};
   std::vector<GradSum> grad_sums = {GradSum::tree};
-  std::vector<Windows> windows = {Windows::off};
+  std::vector<Windows> windows = {Windows::on};
   std::vector<Transport> transport = {Transport::copies};
   int instances = 1;                  ///< optimizer instances the data ranks are split into (R11)
   std::int64_t persistent_numel = 0;  ///< stage 3: tensors of at most this many elements stay whole

@@ -17,7 +17,7 @@ void set_run(RunConfig& c) {
   c.orders = {MicroBatchOrder::by_stage};
   c.layouts = {LayoutKind::contract};
   c.grad_sums = {GradSum::tree};
-  c.windows = {Windows::off};
+  c.windows = {Windows::on};
   c.transport = {Transport::copies};
   c.instances = 1;
   c.persistent_numel = 0;

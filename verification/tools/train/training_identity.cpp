@@ -22,7 +22,7 @@ std::string settings_of(const Experiment& experiment) {
   config.grids = defaults.grids;
   config.orders = defaults.orders;
   config.layouts = defaults.layouts;
-  config.windows = defaults.windows;
+  config.windows = {Windows::off};  // the text of all earlier checkpoints
   config.transport = defaults.transport;
   config.instances = defaults.instances;
   config.persistent_numel = defaults.persistent_numel;
