@@ -455,8 +455,8 @@ std::optional<std::vector<std::string>> wrong_formulas(const UpdateSetup& setup,
   Assumed right;
   right.moments = right.master = setup;
   if (wrong_results(right, tensors) < enough) return std::nullopt;
+  if (fits(right, tensors)) return std::nullopt;  // within the same limit: others explain nothing
   std::vector<std::string> found;
-  if (fits(right, tensors)) return found;  // within the same limit, so others would explain nothing
   for (const Formula& formula : catalogue) {
     Assumed assumed = right;
     if (formula.change(assumed) && fits(assumed, tensors)) found.emplace_back(formula.text);

@@ -32,7 +32,8 @@ struct UpdateSetup {
 /// The wrong formulas whose results are these, as the end of a sentence: "eps were inside the
 /// square root". Each gives every element of every tensor within twice the bound of any legal order
 /// ([Bound:foreign], taken for that formula); elements outside the bound's conditions are left out.
-/// Nothing if fewer than three results differ from the right formula, and for lamb.
+/// Nothing if fewer than three results differ from the right formula, if none of them by more than
+/// twice its bound, and for lamb.
 std::optional<std::vector<std::string>> wrong_formulas(const UpdateSetup& setup,
                                                        Span<const UpdateResults> tensors);
 

@@ -179,7 +179,7 @@ TEST_CASE("wrong formulas: none where the right one fits within the same limit")
   }
   REQUIRE(off == 9);
   const UpdateResults results{before.grad, before.state(), after.state()};
-  CHECK(wrong_formulas(setup, {&results, 1}) == Found{std::vector<std::string>{}});
+  CHECK(wrong_formulas(setup, {&results, 1}) == Found{});
 }
 
 TEST_CASE("wrong formulas: none whose bound judges nothing") {
