@@ -5,7 +5,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 21> device = {{
+constexpr std::array<Fault, 23> device = {{
     {"sums-not-cleared", FaultKind::device, "replay", Phase::norm,
      "the sums of squares of a step start from those of the step before", ""},
     {"flag-not-cleared", FaultKind::device, "replay", Phase::unscale,
@@ -26,6 +26,10 @@ constexpr std::array<Fault, 21> device = {{
      "the step after a skipped one is not counted", ""},
     {"schedule-row-of-enqueued", FaultKind::device, "step count", Phase::prepare,
      "the schedule is read by the number of steps enqueued, not applied", ""},
+    {"resume-keeps-schedule-table", FaultKind::device, "checkpoint", Phase::prepare,
+     "after loading the schedule table begins at the first step of the run", ""},
+    {"schedule-table-filled-once", FaultKind::device, "step count", Phase::prepare,
+     "steps beyond the rows of the schedule table read its first rows again", ""},
     {"clip-before-integers", FaultKind::device, "clipping", Phase::clip,
      "the clip coefficient is made of a rank's own sums", ""},
     {"update-reads-first-group", FaultKind::device, "param-group", Phase::update,

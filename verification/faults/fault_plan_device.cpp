@@ -19,6 +19,14 @@ constexpr const char* groups =
 constexpr const char* clip_groups =
     "byte_gpt_tiny/adamw+clip_groups:four/device-graph/stage2/threads:2/fp16/whole/bucket:4096/"
     "omp:1";
+// From a fresh state, so that the table of the first half begins at step 1.
+constexpr const char* resumed_groups =
+    "resume/adamw-groups/1:0:device-graph-to-1:0:device-graph/bf16/contract-to-contract/after:3";
+// A table has 1,024 rows, the first for step 1 of this run. Step 3 is skipped, so that step 1026 is
+// the first without a row; the save comes later.
+constexpr const char* long_run =
+    "resume/adamw+micro_batches:1+decay:table/1:0:device-graph-to-1:0:device-graph/bf16/"
+    "contract-to-contract/after:1027-of-1028";
 constexpr const char* idle =
     "byte_gpt_tiny/adamw-idle/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
 constexpr const char* overlap2 =
@@ -60,6 +68,14 @@ constexpr FaultCase plan[] = {
          Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_rank0}},
     {.fault = "count-behind-after-skip", .case_id = graph, .step = 4, .buffer = "applied_steps"},
     {.fault = "schedule-row-of-enqueued", .case_id = groups, .step = 4, .buffer = "step_scalars"},
+    {.fault = "resume-keeps-schedule-table",
+     .case_id = resumed_groups,
+     .step = 4,
+     .buffer = "step_scalars"},
+    {.fault = "schedule-table-filled-once",
+     .case_id = long_run,
+     .step = 1026,
+     .buffer = "step_scalars"},
     {.fault = "clip-before-integers", .case_id = graph, .step = 1, .buffer = "clip_coef"},
     {.fault = "update-reads-first-group",
      .case_id = groups,

@@ -120,13 +120,47 @@ class MovedTable final : public DeviceStep {
   int steps_ = 0;
 };
 
+/// The host fills the schedule table with rows of other steps than those it announces.
+class StaleTable : public DeviceStep {
+ public:
+  using DeviceStep::DeviceStep;
+
+ private:
+  /// The first step of the rows, given that of the table before; 0: the right rows.
+  virtual std::int64_t first_stale_t(std::int64_t before) const = 0;
+
+  void enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
+                      std::int64_t slot) override {
+    const std::int64_t before = first_row_t_;
+    DeviceStep::enqueue_inputs(leaves, seen_t, latest_t, slot);
+    const std::int64_t first = first_row_t_, divisor = divisor_, stale = first_stale_t(before);
+    if (before == first || stale == 0) return;
+    enqueue_schedule(stale);
+    first_row_t_ = first;
+    divisor_ = divisor;
+  }
+};
+
+class TableOfFirstStep final : public StaleTable {
+  using StaleTable::StaleTable;
+  std::int64_t first_stale_t(std::int64_t before) const override { return before == 0 ? 1 : 0; }
+};
+
+class TableFilledOnce final : public StaleTable {
+  using StaleTable::StaleTable;
+  std::int64_t first_stale_t(std::int64_t before) const override { return before; }
+};
+
 }  // namespace
 
 MakeDeviceStep wrong_replay(std::string_view fault, const FaultContext& context) {
-  constexpr DeviceStepRow rows[] = {{"t-frozen-at-capture", device_step_of<FrozenCount>},
-                                    {"lr-frozen-at-capture", device_step_of<FrozenRate>},
-                                    {"idle-bits-frozen-at-capture", device_step_of<FrozenBits>},
-                                    {"replayed-over-freed-table", device_step_of<MovedTable>}};
+  constexpr DeviceStepRow rows[] = {
+      {"t-frozen-at-capture", device_step_of<FrozenCount>},
+      {"lr-frozen-at-capture", device_step_of<FrozenRate>},
+      {"idle-bits-frozen-at-capture", device_step_of<FrozenBits>},
+      {"replayed-over-freed-table", device_step_of<MovedTable>},
+      {"resume-keeps-schedule-table", device_step_of<TableOfFirstStep>},
+      {"schedule-table-filled-once", device_step_of<TableFilledOnce>}};
   return step_in(rows, fault, context);
 }
 

@@ -1,13 +1,17 @@
 #include "verification/training/resume/resume_case.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <optional>
 
 #include "common/base/error.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/cases/id_pattern.hpp"
 #include "verification/cases/obstacle.hpp"
 #include "verification/cases/recipes.hpp"
+#include "verification/cli/program/capabilities.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -16,8 +20,10 @@ using Half = ResumeCaseSpec::Half;
 
 std::string ranks_text(const Half& half) {
   const bool data_only = half.grid.cp == 1 && half.grid.tp == 1;
-  return (data_only ? std::to_string(half.grid.dp) : half.grid.id()) + ":" +
-         std::to_string(half.stage);
+  const std::string ranks = (data_only ? std::to_string(half.grid.dp) : half.grid.id()) + ":" +
+                            std::to_string(half.stage);
+  if (half.implementation == Implementation::host) return ranks;
+  return ranks + ":" + std::string(name(half.implementation));
 }
 
 std::int64_t number(const std::string& text, const std::string& id, const char* what) {
@@ -39,6 +45,17 @@ std::array<std::string, 2> two(const std::string& text, const std::string& id) {
   return {text.substr(0, at), text.substr(at + 4)};
 }
 
+Implementation implementation_of(const std::string& text, const std::string& id) {
+  std::vector<std::string> names;
+  for (const Implementation known : all_implementations) {
+    if (known.foreign) continue;
+    if (text == name(known)) return known;
+    names.emplace_back(name(known));
+  }
+  fail(ErrorCode::config, "implementation '" + text + "' in '" + id + "' cannot be resumed",
+       "it follows the stage", suggestion(text, names));
+}
+
 Half half_of(const std::string& ranks, const std::string& layout, const std::string& id) {
   const std::size_t colon = ranks.find(':');
   ZP_CHECK(colon != std::string::npos, ErrorCode::config,
@@ -57,12 +74,14 @@ Half half_of(const std::string& ranks, const std::string& layout, const std::str
   ZP_CHECK(half.grid.world_size() <= 64, ErrorCode::config,
            "a grid of more than 64 ranks in '" + id + "'", "they are threads of one process",
            "use a smaller one");
-  const std::int64_t stage = number(ranks.substr(colon + 1), id, "stage");
+  const std::size_t end = ranks.find(':', colon + 1);
+  const std::int64_t stage = number(ranks.substr(colon + 1, end - colon - 1), id, "stage");
   ZP_CHECK(stage <= 3, ErrorCode::config,
            "stage " + std::to_string(stage) + " does not exist in '" + id + "'",
            "ZeRO has stages 0 to 3", "use one of these");
   half.stage = static_cast<int>(stage);
   half.layout = parse_choice<LayoutKind>("layout", layout);
+  if (end != std::string::npos) half.implementation = implementation_of(ranks.substr(end + 1), id);
   return half;
 }
 
@@ -82,11 +101,13 @@ ResumeCaseSpec case_of(const std::string& id) {
   spec.before = half_of(ranks[0], layouts[0], id);
   spec.after = half_of(ranks[1], layouts[1], id);
   spec.dtype = dtype_of(parts[3], id);
-  const auto step = number_after(parts[5], "after:");
+  const std::size_t of = parts[5].find("-of-");
+  const auto step = number_after(parts[5].substr(0, of), "after:");
   ZP_CHECK(step && *step >= 1, ErrorCode::config,
            "'" + parts[5] + "' in '" + id + "' is not a saved step",
            "a checkpoint is made after step 1 or later", "write after:3");
   spec.last_saved = *step;
+  if (of != std::string::npos) spec.steps = number(parts[5].substr(of + 4), id, "number of steps");
   return spec;
 }
 
@@ -96,7 +117,7 @@ struct Ranks {
 };
 
 constexpr Half ranks(int dp, int stage, LayoutKind layout = LayoutKind::contract) {
-  return {{dp, 1, 1}, stage, layout};
+  return {{dp, 1, 1}, stage, layout, Implementation::host};
 }
 
 constexpr std::array<Ranks, 10> changes = {{
@@ -111,6 +132,36 @@ constexpr std::array<Ranks, 10> changes = {{
     {{{1, 4, 1}, 2, LayoutKind::contract}, {{2, 1, 1}, 3, LayoutKind::contract}, false},
     {ranks(3, 2), ranks(3, 2), false},
 }};
+
+/// To and from the host, and every form of the step on a device. Its schedule table has rows for
+/// 1,024 steps, beginning with the first step of a half: one case passes t = 1,024 after the save,
+/// one begins far above it, and in the last one the first half makes more steps than there are
+/// rows.
+std::vector<ResumeCaseSpec> device_cases() {
+  const auto on = [](Half half, Implementation implementation) {
+    half.implementation = implementation;
+    return half;
+  };
+  constexpr Implementation host = Implementation::host, phases = Implementation::device,
+                           fused = Implementation::device_fused,
+                           graph = Implementation::device_graph;
+  const std::string rates = "+decay:table";
+  return {
+      {"adamw", on(ranks(3, 2), graph), on(ranks(2, 1), host), DType::fp16, 3},
+      {"adamw", on(ranks(2, 1), host), on(ranks(3, 2), graph), DType::fp16, 4},
+      {"adamw-groups", on(ranks(1, 0), graph), on(ranks(4, 3), fused), DType::bf16, 3},
+      {"adamw-idle", on(ranks(3, 1), fused), on(ranks(2, 2), phases), DType::fp32, 4},
+      {"lamb", on(ranks(2, 3), phases), on(ranks(1, 0), graph), DType::bf16, 3},
+      {"fp8-delayed", on(ranks(2, 2), graph), on(ranks(3, 1), graph), DType::e5m2, 4},
+      {"adamw+exp_avg_dtype:e4m3", on(ranks(3, 2), graph), on(ranks(2, 3), graph), DType::bf16, 3},
+      {"adamw+state:1001" + rates, on(ranks(2, 2), graph), on(ranks(3, 1), graph), DType::fp16, 19,
+       28},
+      {"adamw+state:16777217+decay:cosine", on(ranks(3, 1), graph), on(ranks(2, 2), graph),
+       DType::fp16, 4},
+      {"adamw+micro_batches:1" + rates, on(ranks(1, 0), graph), on(ranks(2, 1), graph), DType::bf16,
+       1028, 1034},
+  };
+}
 
 /// Of every change of ranks and every recipe at least one.
 std::vector<ResumeCaseSpec> usual_cases() {
@@ -135,6 +186,7 @@ std::vector<ResumeCaseSpec> usual_cases() {
   }
   add("adamw", changes[0], DType::bf16);
   add("adamw", changes[1], DType::fp32);
+  if (device_answers()) std::ranges::copy(device_cases(), std::back_inserter(cases));
   return cases;
 }
 
@@ -159,13 +211,16 @@ IdGrammar resume_grammar() {
 std::string ResumeCaseSpec::id() const {
   return "resume/" + recipe + "/" + ranks_text(before) + "-to-" + ranks_text(after) + "/" +
          std::string(name(dtype)) + "/" + std::string(name(before.layout)) + "-to-" +
-         std::string(name(after.layout)) + "/after:" + std::to_string(last_saved);
+         std::string(name(after.layout)) + "/after:" + std::to_string(last_saved) +
+         (steps > 0 ? "-of-" + std::to_string(steps) : "");
 }
 
 CaseSpec ResumeCaseSpec::half(const Half& ranks) const {
   CaseSpec spec;
   spec.workload = "byte_gpt_tiny";
   spec.recipe = recipe;
+  spec.implementation = ranks.implementation;
+  if (!spec.implementation.runs_in(spec.mode)) spec.mode = Mode::whole;
   spec.stage = ranks.stage;
   spec.world = {WorldSpec::Kind::threads, ranks.grid.world_size()};
   spec.dtype = dtype;

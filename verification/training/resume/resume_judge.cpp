@@ -59,6 +59,15 @@ void ResumeJudge::loaded(std::int64_t step, const reference::DenseOptimizer& tru
   }
 }
 
+void ResumeJudge::stepped(DistributedOptimizer& optimizer) {
+  for (const Phase phase : all_phases) {
+    // Norm and coefficient are NaN in a skipped step; state and parameters must be unchanged.
+    const bool left_out = skipped_on_overflow(phase) && phase < Phase::update;
+    if (left_out && optimizer.skipped()) continue;
+    for (const ExposedBuffer& buffer : optimizer.exposed(phase)) observe(phase, buffer);
+  }
+}
+
 void ResumeJudge::compare(Phase phase, const ExposedBuffer& buffer, const std::string& what) {
   const TensorView whole = truth_->buffer(buffer.id);
   if (whole.data == nullptr) return;

@@ -23,6 +23,9 @@ class ResumeJudge final : public StepObserver {
   void loaded(std::int64_t step, const reference::DenseOptimizer& truth,
               DistributedOptimizer& optimizer);
 
+  /// Compares all that the optimizer shows after a step that it made in one call.
+  void stepped(DistributedOptimizer& optimizer);
+
   void observe(Phase phase, const ExposedBuffer& buffer) override;
 
   const Judge& judge() const { return judge_; }

@@ -7,6 +7,7 @@
 #include "common/checkpoint/checkpoint_saver.hpp"
 #include "common/checkpoint/checkpoint_state.hpp"
 #include "common/io/checkpoint/checkpoint_names.hpp"
+#include "verification/cases/obstacle.hpp"
 #include "verification/cases/recipes.hpp"
 #include "verification/cases/stopwatch.hpp"
 #include "verification/cli/program/contract_version.hpp"
@@ -37,7 +38,7 @@ class Side {
       at(rank) = std::make_unique<TrainingRank>(
           experiment, leaves, spec_, layout_,
           TrainingRank::Communicators{*comms.candidate, *comms.harness},
-          candidate_factory(spec_.implementation, fault));
+          candidate_factory(spec_.implementation, fault, spec_.mode));
     });
   }
 
@@ -59,7 +60,12 @@ class Side {
     world_->run([&](int rank, const RankComparison::Communicators&) {
       ResumeJudge& judge = *judges_[rank];
       judge.begin_step(step, truth);
-      at(rank)->step(step, &judge);
+      if (spec_.mode != Mode::whole) {
+        at(rank)->step(step, &judge);
+        return;
+      }
+      at(rank)->step(step);
+      judge.stepped(at(rank)->optimizer());
     });
   }
 
@@ -101,6 +107,19 @@ class Side {
   std::vector<std::unique_ptr<ResumeJudge>> judges_;
   std::vector<std::unique_ptr<TrainingRank>> ranks_;
 };
+
+/// Why a half cannot run here, or "".
+std::string obstacle_of(const ResumeCaseSpec& spec) {
+  const std::string first = obstacle(spec.half(spec.before), false);
+  return first.empty() ? obstacle(spec.half(spec.after), false) : first;
+}
+
+/// What was judged: one implementation, or "host-to-device".
+std::string side_of(const ResumeCaseSpec& spec) {
+  const std::string_view first = name(spec.before.implementation),
+                         second = name(spec.after.implementation);
+  return std::string(first) + (first == second ? "" : "-to-" + std::string(second));
+}
 
 /// Both halves of a run.
 class ResumedRun {
@@ -163,10 +182,10 @@ Result judge_resume(const ResumeCaseSpec& spec, const Experiment& experiment, Gr
                     const std::string& fault) {
   const Stopwatch watch;
   ResumedRun run(spec, experiment, leaves, fault);
-  Status status = Status::pass;
-  std::string error;
+  std::string error = obstacle_of(spec);
+  Status status = error.empty() ? Status::pass : Status::skipped;
   try {
-    run.run();
+    if (error.empty()) run.run();
   } catch (const std::exception& thrown) {
     const auto* ours = dynamic_cast<const Error*>(&thrown);
     status = ours != nullptr && ours->code() == ErrorCode::timeout ? Status::hung : Status::error;
@@ -176,7 +195,7 @@ Result judge_resume(const ResumeCaseSpec& spec, const Experiment& experiment, Gr
   result.id = spec.id();
   result.suite = "resume";
   result.group = shown_recipe(spec.recipe) + " " + std::string(name(spec.dtype));
-  result.side = "host";
+  result.side = side_of(spec);
   result.exactness = "bitwise";
   result.seconds = watch.seconds();
   result.divergence = run.first();

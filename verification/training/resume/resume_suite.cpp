@@ -1,6 +1,7 @@
 #include "verification/training/resume/resume_suite.hpp"
 
 #include <memory>
+#include <tuple>
 
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
@@ -9,6 +10,17 @@
 
 namespace zeroproof::verification {
 namespace {
+
+/// Settings of one half of a case.
+RunConfig config_of_half(const VerifyOptions& options, const ResumeCaseSpec& spec,
+                         const ResumeCaseSpec::Half& half) {
+  VerifyOptions own = options;
+  own.overrides = [&](RunConfig& config) {
+    options.overrides(config);
+    if (spec.steps > 0) config.steps = spec.steps;
+  };
+  return config_of(own, spec.half(half));
+}
 
 class ResumeSuite final : public Suite {
  public:
@@ -29,10 +41,10 @@ class ResumeSuite final : public Suite {
     for (const std::string& id : ids) {
       const ResumeCaseSpec spec = resume_cases(id).front();
       const CaseSpec before = spec.half(spec.before);
-      const RunConfig config = config_of(options, before);
+      const RunConfig config = config_of_half(options, spec, spec.before);
       const Experiment experiment(before.workload, config, before.dtype, load_text(config),
                                   before.recipe);
-      const std::int64_t steps = config_of(options, spec.half(spec.after)).steps;
+      const std::int64_t steps = config_of_half(options, spec, spec.after).steps;
       ZP_CHECK(spec.last_saved < steps, ErrorCode::config,
                "'" + id + "' saves after step " + std::to_string(spec.last_saved) + " of " +
                    std::to_string(steps),
@@ -50,8 +62,12 @@ class ResumeSuite final : public Suite {
     for (std::size_t i = 0; i < cases.size(); ++i) {
       progress(static_cast<double>(i) / static_cast<double>(cases.size()), ids[i]);
       const CaseSpec spec = cases[i].half(cases[i].before);
-      if (i == 0 || spec.recipe != cases[i - 1].recipe || spec.dtype != cases[i - 1].dtype) {
-        const RunConfig config = config_of(options, spec);
+      const auto shared = [&](const ResumeCaseSpec& other) {
+        return std::tie(spec.recipe, spec.dtype, cases[i].steps) ==
+               std::tie(other.recipe, other.dtype, other.steps);
+      };
+      if (i == 0 || !shared(cases[i - 1])) {
+        const RunConfig config = config_of_half(options, cases[i], cases[i].before);
         leaves.reset();
         experiment = std::make_unique<Experiment>(spec.workload, config, spec.dtype,
                                                   load_text(config), spec.recipe);
@@ -71,7 +87,7 @@ class ResumeSuite final : public Suite {
   std::optional<RunConfig> trains_with(const VerifyOptions& options,
                                        const std::string& id) const override {
     const ResumeCaseSpec spec = resume_cases(id).front();
-    return config_of(options, spec.half(spec.before));
+    return config_of_half(options, spec, spec.before);
   }
 };
 

@@ -10,6 +10,7 @@
 #include "verification/cases/obstacle.hpp"
 #include "verification/cases/recipes.hpp"
 #include "verification/cases/suites/selection.hpp"
+#include "verification/cli/program/capabilities.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::verification;
@@ -52,6 +53,18 @@ TEST_CASE("resume: ids are complete, and every usual id selects its case") {
   CHECK(spec.half(spec.after).world.size == 7);
   CHECK(spec.half(spec.before).place.grid->tp == 4);
   CHECK(spec.half(spec.after).stage == 3);
+  CHECK(spec.half(spec.after).implementation == Implementation::host);
+
+  const std::string on_devices =
+      "resume/adamw/3:2:host-fused-to-2x1x2:1:device-graph/bf16/fsdp2-to-greedy/after:1028-of-1034";
+  const ResumeCaseSpec other = resume_cases(on_devices).front();
+  CHECK(other.id() == on_devices);
+  CHECK(other.half(other.before).implementation == Implementation::host_fused);
+  CHECK(other.half(other.before).mode == Mode::lockstep);
+  CHECK(other.half(other.after).implementation == Implementation::device_graph);
+  CHECK(other.half(other.after).mode == Mode::whole);
+  CHECK(other.last_saved == 1028);
+  CHECK(other.steps == 1034);
 }
 
 TEST_CASE("resume: impossible cases are refused with an alternative") {
@@ -76,6 +89,11 @@ TEST_CASE("resume: impossible cases are refused with an alternative") {
           "made after step 1 or later");
   refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/at:3", "'at:3'");
   refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:6", "saves after step 6 of 6");
+  refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:3-of-3",
+          "saves after step 3 of 3");
+  refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:3-of-x", "'x' in");
+  refused("resume/adamw/3:2:plugin-to-2:1" + end, "implementation 'plugin' in");
+  refused("resume/adamw/3:2:device-grph-to-2:1" + end, "did you mean device-graph?");
   refused("resume/adamw/2x1x2:2-to-2:1/bf16/contract-to-contract/after:3",
           "optimizer.norm is \"chunk1024\" with the process grid 2x1x2");
 }
@@ -90,6 +108,16 @@ TEST_CASE("resume: the usual cases pass, and compare every step") {
     CHECK(result.compared > 100'000);
     CHECK(result.differing == 0);
   }
+}
+
+TEST_CASE("resume: a half on an absent device is skipped, with the reason") {
+  if (device_answers()) return;
+  const RunReport report =
+      run({"resume/adamw/3:2-to-2:1:device/fp16/contract-to-contract/after:3"});
+  REQUIRE(report.results.size() == 1);
+  CHECK(report.results.front().status == Status::skipped);
+  CHECK(report.results.front().side == "host-to-device");
+  CHECK_FALSE(report.results.front().reason.empty());
 }
 
 TEST_CASE("resume: a run that makes no step after its checkpoint proves nothing") {
