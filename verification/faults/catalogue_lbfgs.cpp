@@ -5,7 +5,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 22> lbfgs = {{
+constexpr std::array<Fault, 25> lbfgs = {{
     {"lbfgs-dot-of-own-shard", FaultKind::communicator, "reduction", std::nullopt,
      "every rank takes dot products over its own shard", ""},
     {"lbfgs-dot-in-fp32", FaultKind::implementation, "precision", std::nullopt,
@@ -50,6 +50,12 @@ constexpr std::array<Fault, 22> lbfgs = {{
      "a trial that is too high does not become an end of the bracket", ""},
     {"lbfgs-wolfe-other-root", FaultKind::implementation, "line search", std::nullopt,
      "cubic interpolation takes the root of the other sign, the cubic's maximum", ""},
+    {"lbfgs-wolfe-keeps-last-point", FaultKind::implementation, "line search", std::nullopt,
+     "x stays at the last trial where an earlier one is taken", ""},
+    {"lbfgs-wolfe-keeps-last-loss", FaultKind::implementation, "line search", std::nullopt,
+     "the loss stays that of the last trial where an earlier one is taken", ""},
+    {"lbfgs-wolfe-keeps-last-gradient", FaultKind::implementation, "line search", std::nullopt,
+     "the gradient stays that of the last trial where an earlier one is taken", ""},
 }};
 
 }  // namespace

@@ -14,6 +14,7 @@ constexpr const char* failed_halves = "lbfgs/rosenbrock/failed-search/threads:2/
 constexpr const char* skipped = "lbfgs/rosenbrock/skipped-pair/threads:3/contract";
 constexpr const char* no_descent = "lbfgs/rosenbrock/no-descent/threads:3/contract";
 constexpr const char* short_lengths = "lbfgs/rosenbrock/wolfe-earlier/threads:3/contract";
+constexpr const char* short_lengths_alone = "lbfgs/rosenbrock/wolfe-earlier/self/contract";
 constexpr const char* outbid = "lbfgs/rosenbrock/wolfe-failed/threads:3/contract";
 constexpr const char* max_eval = "lbfgs/rosenbrock/max-eval/threads:3/contract";
 
@@ -32,6 +33,16 @@ constexpr FaultCase all_of_a_point(std::string_view fault, const char* id, std::
           .rank = 1,
           .buffer = buffer,
           .elements = Elements{.parameter = "a", .first = 0, .last = 2048}};
+}
+
+/// The point after the search that takes an earlier trial. The lengths are so short that elements
+/// may keep their bits.
+constexpr FaultCase in_short_step(std::string_view fault) {
+  return {.fault = fault,
+          .case_id = short_lengths_alone,
+          .step = 2,
+          .buffer = "point[4]",
+          .elements = Elements{}};
 }
 
 // Places by derivation, as in fault_plan.cpp, which has the numbers of byte_gpt_tiny: a changed
@@ -58,9 +69,11 @@ constexpr FaultCase all_of_a_point(std::string_view fault, const char* id, std::
 //
 // The first length of wolfe-earlier is so short that its trial, point[1] of step 1, is almost as
 // steep as the start: an implementation that accepts it begins the next iteration at point[2],
-// where the search would go on. In step 2 of wolfe-failed all trials are too high: point[1] ends a
-// bracket that begins at the start, point[2] is interpolated between the two by a cubic, and
-// point[3] between the start and point[2].
+// where the search would go on. In step 2 the first of three trials is taken, and point[4] is the
+// first trial of the next iteration; from the loss of the last trial, 1e6 higher, every later one
+// looks low enough, and the search goes on elsewhere. In step 2 of wolfe-failed all trials are too
+// high: point[1] ends a bracket that begins at the start, point[2] is interpolated between the two
+// by a cubic, and point[3] between the start and point[2].
 constexpr FaultCase plan[] = {
     {.fault = "lbfgs-dot-of-own-shard",
      .case_id = trained,
@@ -106,6 +119,9 @@ constexpr FaultCase plan[] = {
     all_of_a_point("lbfgs-wolfe-slope-signed", short_lengths, 1, "point[2]"),
     all_of_a_point("lbfgs-wolfe-bracket-not-moved", outbid, 2, "point[3]"),
     all_of_a_point("lbfgs-wolfe-other-root", outbid, 2, "point[2]"),
+    in_short_step("lbfgs-wolfe-keeps-last-point"),
+    all_of_a_point("lbfgs-wolfe-keeps-last-loss", short_lengths, 2, "point[5]"),
+    in_short_step("lbfgs-wolfe-keeps-last-gradient"),
 };
 
 }  // namespace

@@ -75,7 +75,10 @@ std::unique_ptr<LbfgsOptimizer> wrong_lbfgs(std::string_view fault, const LbfgsS
       {"lbfgs-max-eval-per-iteration", {.counts_per_iteration = true}},
       {"lbfgs-wolfe-slope-signed", {.wolfe = WolfeMistake::signed_slope}},
       {"lbfgs-wolfe-bracket-not-moved", {.wolfe = WolfeMistake::bracket_not_moved}},
-      {"lbfgs-wolfe-other-root", {.wolfe = WolfeMistake::other_root}}};
+      {"lbfgs-wolfe-other-root", {.wolfe = WolfeMistake::other_root}},
+      {"lbfgs-wolfe-keeps-last-point", {.keeps_last_point = true}},
+      {"lbfgs-wolfe-keeps-last-loss", {.keeps_last_loss = true}},
+      {"lbfgs-wolfe-keeps-last-gradient", {.keeps_last_gradient = true}}};
   for (const Row& row : rows) {
     if (row.fault == fault) return std::make_unique<WrongLbfgs>(setup, row.mistake);
   }

@@ -181,9 +181,10 @@ bool WrongLbfgs::search(Closure& closure, LbfgsReport& report, double t, double 
     return trial;
   });
   if (taken.number == 0) return false;
-  move_by(taken.t);
-  vectors_.copy(grads[taken.number - 1], grad_);
-  report.loss = loss_ = taken.f;
+  if (!wrong_.keeps_last_point) move_by(taken.t);
+  if (!wrong_.keeps_last_gradient) vectors_.copy(grads[taken.number - 1], grad_);
+  if (!wrong_.keeps_last_loss) loss_ = taken.f;
+  report.loss = loss_;
   report.max_abs_grad = max_abs_grad_ = vectors_.max_abs(grad_);
   report.step_length = taken.t;
   return true;

@@ -28,6 +28,10 @@ struct LbfgsMistake {
   bool trials_accumulate = false;
   bool counts_per_iteration = false;
   WolfeMistake wolfe = WolfeMistake::none;
+  // Of the last trial of a strong Wolfe search, where an earlier one is taken.
+  bool keeps_last_point = false;
+  bool keeps_last_loss = false;
+  bool keeps_last_gradient = false;
 };
 
 class WrongLbfgs final : public LbfgsOptimizer {
