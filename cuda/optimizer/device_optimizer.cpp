@@ -97,7 +97,12 @@ void DeviceOptimizer::load_state_from(const StateSource& source) {
 void DeviceOptimizer::run_phase(Phase phase, GradSource& leaves) {
   const Inside inside(*this);
   mirrors_.send_back();
-  inner_->run_phase(phase, leaves_->of(leaves));
+  try {
+    inner_->run_phase(phase, leaves_->of(leaves));
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::nonfinite) mirrors_.refill();  // the device goes on working
+    throw;
+  }
   mirrors_.refill();
 }
 

@@ -113,6 +113,7 @@ struct TrainingRun {
   std::optional<Digest> reference_hash, candidate_hash;  ///< trajectories; on rank 0
   StepTiming timing;
   std::int64_t steps = 0;
+  bool ended = false;  ///< by an overflow, as on_nonfinite = error requires; the last step is it
   std::int64_t skipped_steps = 0;
   std::int64_t clipped_steps = 0;
   std::int64_t growths = 0;

@@ -6,7 +6,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 127> steps = {{
+constexpr std::array<Fault, 128> steps = {{
     {"do-nothing", FaultKind::implementation, "elementwise math", Phase::update,
      "the update leaves master and moments as they are", ""},
     {"decay-after-update", FaultKind::implementation, "elementwise math", Phase::update,
@@ -177,6 +177,8 @@ constexpr std::array<Fault, 127> steps = {{
      "a skipped step still reports the norm of the step before", ""},
     {"found-inf-not-cleared", FaultKind::implementation, "scaling", Phase::prepare,
      "the flag of a skipped step stays set in the next one", ""},
+    {"updates-before-error", FaultKind::implementation, "scaling", Phase::update,
+     "the update takes place before the run ends with the error of on_nonfinite = error", ""},
     {"skip-ignored", FaultKind::implementation, "scaling", Phase::unscale,
      "found_inf is set but the step is not skipped", ""},
     {"buffer-hidden", FaultKind::buffers, "memory", Phase::cast,

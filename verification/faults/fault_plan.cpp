@@ -20,6 +20,8 @@ constexpr const char* self_bf16 =
     "byte_gpt_tiny/adamw/host/stage2/self/bf16/lockstep/bucket:4096/omp:1";
 constexpr const char* empty_rank =
     "byte_gpt_tiny/adamw/host/stage1/threads:6/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* ends =
+    "byte_gpt_tiny/adamw+on_nonfinite:error/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* adam =
     "byte_gpt_tiny/adam/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* amsgrad =
@@ -400,6 +402,7 @@ constexpr FaultCase steps[] = {
      .elements = Elements{.parameter = "token_embedding.weight"}},
     {.fault = "skip-keeps-norm", .case_id = stage2, .step = 3, .buffer = "grad_norm"},
     {.fault = "found-inf-not-cleared", .case_id = stage2, .step = 4, .buffer = "found_inf"},
+    {.fault = "updates-before-error", .case_id = ends, .step = 3, .buffer = "applied_steps"},
     {.fault = "skip-ignored", .case_id = stage2, .step = 3, .buffer = "found_inf"},
     {.fault = "buffer-hidden", .case_id = stage1, .buffer = "param_shard"},
     {.fault = "leaf-computed-twice", .case_id = stage2, .step = 1, .buffer = "leaf"},

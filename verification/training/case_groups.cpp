@@ -111,8 +111,9 @@ class Wave {
 
   void run(Ticks& ticks) {
     const std::vector<std::vector<CaseRun*>> parts = parts_of(runs_);
-    for (std::int64_t step = 1; step <= experiment_.config().steps; ++step) {
-      if (truth_) truth_->step(step);
+    bool ended = false;
+    for (std::int64_t step = 1; step <= experiment_.config().steps && !ended; ++step) {
+      ended = truth_ && ends_at(step);
       ticks.tick(experiment_, step);
       settings_.thread_pool.for_each(static_cast<std::int64_t>(parts.size()), [&](std::int64_t i) {
         for (CaseRun* run : parts[i]) {
@@ -122,6 +123,18 @@ class Wave {
       });
       leaves_.forget();
     }
+  }
+
+  /// Steps the undistributed optimizer. True if it ends with the error of on_nonfinite = error: the
+  /// cases must end at this step too.
+  bool ends_at(std::int64_t step) {
+    try {
+      truth_->step(step);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::nonfinite) throw;
+      return true;
+    }
+    return false;
   }
 
   /// Appends the results. Errors (internal): the trajectory of the undistributed optimizer differs

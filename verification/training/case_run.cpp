@@ -214,6 +214,7 @@ Result CaseRun::result(const std::optional<Digest>& truth_hash, const std::strin
   TrainingRun& run = *result.training;
   run = all.front().run;  // counts equal on all ranks, and times and hashes of rank 0
   run.steps = steps_;
+  run.ended = std::ranges::any_of(ranks_, [](const auto& rank) { return rank && rank->ended(); });
   if (steps_ == 0) {
     run.reference_hash.reset();
     run.candidate_hash.reset();

@@ -136,6 +136,8 @@ TEST_CASE("verdicts: runs that prove little are mistrusted, differences fail") {
   r = good_result();
   r.training->steps = 5;  // of 6: the run ended early, so that its later steps were not judged
   CHECK(judged(r) == Status::fail);
+  r.training->ended = true;  // by an overflow, as on_nonfinite = error requires
+  CHECK(judged(r) == Status::pass);
   r = good_result();
   r.training->clipped_steps = 0;
   CHECK(judged(r) == Status::mistrusted);

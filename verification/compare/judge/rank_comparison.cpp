@@ -119,15 +119,17 @@ void RankComparison::look_at(std::int64_t step, Phase phase, const Buffers& refe
   count(reference, phase);
 }
 
-void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
+bool RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
                                GradSource& for_candidate, const reference::DenseOptimizer* truth) {
   if (phase == Phase::update) remember_master();
   const Stopwatch watch;
-  reference_->run_phase(phase, for_reference);
+  const bool ours_stops = stops_at_overflow([&] { reference_->run_phase(phase, for_reference); });
   const double reference_seconds = watch.seconds();
   const Stopwatch candidate_watch;
-  candidate_->run_phase(phase, for_candidate);
+  const bool theirs_stops = stops_at_overflow([&] { candidate_->run_phase(phase, for_candidate); });
   const double candidate_seconds = candidate_watch.seconds();
+  if (phase == Phase::unscale && end_at_overflow(step, ours_stops, theirs_stops, truth))
+    return false;
   if (phase >= Phase::unscale && phase <= Phase::cast && !reference_->skipped()) {
     timing_.reference_seconds += reference_seconds;
     timing_.candidate_seconds += candidate_seconds;
@@ -142,6 +144,7 @@ void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_r
   if (lockstep) overwrite(phase, ours, theirs, same);
   if (any_order_) any_order_->keep(ours);
   remember_storage(phase, lockstep ? theirs : Buffers{});
+  return true;
 }
 
 void RankComparison::run_step(std::int64_t step, GradCache& leaves,
@@ -178,11 +181,12 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves,
   if (spec_.mode == Mode::whole) {
     sums = run_whole(step, for_reference, for_candidate, truth);
     finish_leaves();
+    if (stopped_) return;
     if (!agree_to_skip(step, Phase::unscale)) return;
   } else {
     for (const Phase phase : all_phases) {
       if (skipped_on_overflow(phase) && reference_->skipped()) continue;
-      run_phase(step, phase, for_reference, for_candidate, truth);
+      if (!run_phase(step, phase, for_reference, for_candidate, truth)) return;
       if (phase == Phase::reduce) {
         sums = {collected_sum(*reference_), collected_sum(*candidate_)};
         keep_sums(sum_of(*reference_));
@@ -245,6 +249,48 @@ bool RankComparison::agree_to_skip(std::int64_t step, Phase phase) {
   comms_.harness->all_reduce({&disagree, 1}, IntegerReduce::bitwise_or);
   stopped_ = disagree != 0;
   return !stopped_;
+}
+
+bool RankComparison::stops_at_overflow(const std::function<void()>& work) const {
+  try {
+    work();
+  } catch (const Error& error) {
+    const bool expected = experiment_.config().on_nonfinite == OnNonfinite::error;
+    if (!expected || error.code() != ErrorCode::nonfinite) throw;
+    return true;
+  }
+  return false;
+}
+
+bool RankComparison::end_at_overflow(std::int64_t step, bool reference, bool candidate,
+                                     const reference::DenseOptimizer* truth) {
+  if (experiment_.config().on_nonfinite != OnNonfinite::error) return false;
+  if (reference != candidate) {
+    note_problem(step, Phase::unscale, "found_inf",
+                 candidate ? "ends the run of the candidate at finite gradients"
+                           : "does not end the run of the candidate");
+  }
+  std::uint64_t any = reference || candidate ? 1 : 0;
+  comms_.harness->all_reduce({&any, 1}, IntegerReduce::bitwise_or);
+  if (any == 0) return false;
+  for (const Phase phase : {Phase::unscale, Phase::update, Phase::cast, Phase::gather}) {
+    const auto state = [phase](DistributedOptimizer& side) {
+      std::vector<ExposedBuffer> buffers = side.exposed(phase);
+      // Of the others in unscale the sides make what they have made when they find the overflow.
+      std::erase_if(buffers, [phase](const ExposedBuffer& buffer) {
+        return phase == Phase::unscale && buffer.id != BufferId::loss_scaler;
+      });
+      return by_id(std::move(buffers));
+    };
+    const Buffers ours = state(*reference_), theirs = state(*candidate_);
+    compare_phase(step, phase, ours, theirs, truth);
+    if (truth != nullptr) compare_with_truth(step, phase, ours, *truth);
+    check_padding(step, phase, theirs);
+    check_red_zones(step, phase);
+  }
+  if (spec_.mode != Mode::whole) check_write_set(step, Phase::unscale);
+  ended_ = reference && candidate;
+  return stopped_ = true;
 }
 
 void RankComparison::check_skipped_scalars(std::int64_t step) {

@@ -48,8 +48,12 @@ class RankComparison {
   /// Collective over the ranks of the case.
   void run_step(std::int64_t step, GradCache& leaves, const reference::DenseOptimizer* truth);
 
-  /// True when a free run cannot go on: the two sides disagree about skipping.
+  /// True when a run cannot go on: the two sides of a free run disagree about skipping, or the run
+  /// has ended.
   bool stopped() const { return stopped_; }
+
+  /// True if both sides ended the run with the error of on_nonfinite = error.
+  bool ended() const { return ended_; }
 
   const std::vector<PhaseTally>& tallies() const { return tallies_; }
   const std::optional<Divergence>& divergence() const { return judge_.first(); }
@@ -72,7 +76,8 @@ class RankComparison {
  private:
   using Buffers = NamedBuffers;
 
-  void run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
+  /// False if the run ends here.
+  bool run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
                  GradSource& for_candidate, const reference::DenseOptimizer* truth);
   /// Mode::whole: the candidate makes the step in one call after the reference; then the results of
   /// both are compared. Returns both sums of gradients.
@@ -87,6 +92,12 @@ class RankComparison {
   static ExposedBuffer sum_of(DistributedOptimizer& side);
   /// Whether the sides agree about skipping; collective. Without agreement the run ends.
   bool agree_to_skip(std::int64_t step, Phase phase);
+  /// Does the work of one side. True if it ends with the error of on_nonfinite = error.
+  bool stops_at_overflow(const std::function<void()>& work) const;
+  /// Whether the sides agree about that end, after which no state may have changed; then the run
+  /// is over. Collective.
+  bool end_at_overflow(std::int64_t step, bool reference, bool candidate,
+                       const reference::DenseOptimizer* truth);
   void compare_loaded_state();
   Comparison compare_buffers(const ExposedBuffer& reference, const ExposedBuffer& candidate) const;
   /// Returns the buffers that have the same bits on both sides.
@@ -180,7 +191,7 @@ class RankComparison {
   Judge judge_;
   TrajectoryHash reference_hash_{spec_.place.grad_sum}, candidate_hash_{spec_.place.grad_sum};
   StepTiming timing_;
-  bool stopped_ = false;
+  bool stopped_ = false, ended_ = false;
   SkipStats skip_stats_;
   std::vector<SkippedStep> skips_;
   std::vector<double> reference_losses_, candidate_losses_;

@@ -14,13 +14,15 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
   std::map<Phase, Buffers> ours;
   std::vector<GuardedBuffer> kept;  // the reference reuses its memory
   Sums sums;
+  bool stops = false;
   for (const Phase phase : all_phases) {
     const bool left_out = skipped_on_overflow(phase) && reference_->skipped();
     if (left_out && phase < Phase::update) continue;  // norm and coefficient are NaN then
     if (!left_out) {
       if (phase == Phase::update) remember_master();
       const Stopwatch watch;
-      reference_->run_phase(phase, for_reference);
+      stops = stops_at_overflow([&] { reference_->run_phase(phase, for_reference); });
+      if (stops) break;
       if (phase >= Phase::unscale && phase <= Phase::cast)
         timing_.reference_seconds += watch.seconds();
     }
@@ -39,7 +41,8 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
       buffer.view = copy.view();
     }
   }
-  candidate_->step(for_candidate);
+  const bool theirs_stops = stops_at_overflow([&] { candidate_->step(for_candidate); });
+  if (end_at_overflow(step, stops, theirs_stops, truth)) return {};
   sums.candidate = collected_sum(*candidate_);
   keep_sums(ours.at(Phase::reduce).at(BufferId::grad_sum));
   for (const auto& [phase, reference] : ours) {

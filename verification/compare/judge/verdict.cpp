@@ -71,7 +71,7 @@ void judge(Result& result, const Experiment& experiment, const std::optional<Dig
     return;
   }
   result.status = Status::fail;
-  if (run.steps < experiment.config().steps) {
+  if (run.steps < experiment.config().steps && !run.ended) {
     result.reason = "only " + std::to_string(run.steps) + " of " +
                     std::to_string(experiment.config().steps) + " steps could be compared";
   } else if (result.differing > 0) {

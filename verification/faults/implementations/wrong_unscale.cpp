@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/error.hpp"
 #include "cuda/optimizer/host/host_step.hpp"
 #include "verification/faults/planted/fault_context.hpp"
 
@@ -49,6 +50,19 @@ class SkipIgnored final : public HostStep {
   bool skipped() const override { return false; }
 };
 
+/// The update takes place before the error of on_nonfinite = error is reported.
+class UpdatesBeforeError final : public HostStep {
+  using HostStep::HostStep;
+  void unscale() override {
+    try {
+      HostStep::unscale();
+    } catch (const Error&) {
+      update();
+      throw;
+    }
+  }
+};
+
 }  // namespace
 
 cuda::MakeLocalStep wrong_unscale(std::string_view fault, const FaultContext& context) {
@@ -56,6 +70,7 @@ cuda::MakeLocalStep wrong_unscale(std::string_view fault, const FaultContext& co
   if (fault == "counter-advances-on-skip") return step_of<CountedOnSkip>(context);
   if (fault == "skip-keeps-norm") return step_of<SkipKeepsNorm>(context);
   if (fault == "skip-ignored") return step_of<SkipIgnored>(context);
+  if (fault == "updates-before-error") return step_of<UpdatesBeforeError>(context);
   return nullptr;
 }
 

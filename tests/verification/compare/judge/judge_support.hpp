@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/error.hpp"
 #include "tests/verification/training/training_support.hpp"
 #include "verification/compare/judge/dense_baseline.hpp"
 #include "verification/faults/controls/wrapped_optimizer.hpp"
@@ -70,7 +71,11 @@ inline Judged judge_case(TinyTraining& run, const verification::CaseSpec& spec, 
                                                    make_candidate, make_reference, candidate_stats);
   });
   for (int step = 1; step <= steps; ++step) {
-    truth.step(step);
+    try {
+      truth.step(step);
+    } catch (const Error& error) {  // both sides must end at this step too
+      if (error.code() != ErrorCode::nonfinite) throw;
+    }
     world->run([&](int rank, const RankComparison::Communicators&) {
       RankComparison& comparison = *ranks[rank];
       if (!comparison.stopped()) comparison.run_step(step, run.leaves, &truth.optimizer());
