@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 
 #include "common/base/error.hpp"
 #include "common/layout/flat_layout.hpp"
@@ -21,6 +22,24 @@ std::optional<Implementation> parse_implementation(const std::string& text) {
     if (name(implementation) == text) return implementation;
   }
   return std::nullopt;
+}
+
+/// "threads:1+3"
+WorldSpec hosts_of(const std::string& text, const std::string& prefix) {
+  WorldSpec world{WorldSpec::Kind::threads, 0};
+  std::stringstream list(text.substr(prefix.size()) + "+");
+  for (std::string ranks; std::getline(list, ranks, '+');) {
+    const auto size = number_after(ranks, "");
+    ZP_CHECK(size && *size >= 1 && *size <= 4096, ErrorCode::config,
+             "world '" + text + "' has a host without a usable number of ranks",
+             "the ranks of each host are counted", "use 1 to 4096 for each, as in threads:1+3");
+    world.hosts.push_back(static_cast<int>(*size));
+    world.size += world.hosts.back();
+  }
+  ZP_CHECK(world.size <= 4096, ErrorCode::config,
+           "world '" + text + "' has " + std::to_string(world.size) + " ranks",
+           "they are threads of one process", "use at most 4096");
+  return world;
 }
 
 }  // namespace
@@ -43,7 +62,9 @@ std::string_view name(Mode mode) {
 std::string WorldSpec::id() const {
   constexpr std::array<const char*, 4> prefixes = {"", "threads:", "mpi:", "nccl:"};
   if (kind == Kind::self) return "self";
-  return prefixes[static_cast<std::size_t>(kind)] + std::to_string(size);
+  std::string ranks;
+  for (const int on_host : hosts) ranks += (ranks.empty() ? "" : "+") + std::to_string(on_host);
+  return prefixes[static_cast<std::size_t>(kind)] + (ranks.empty() ? std::to_string(size) : ranks);
 }
 
 WorldSpec parse_world(const std::string& text) {
@@ -52,6 +73,8 @@ WorldSpec parse_world(const std::string& text) {
        {std::pair{"threads:", WorldSpec::Kind::threads}, std::pair{"mpi:", WorldSpec::Kind::mpi},
         std::pair{"nccl:", WorldSpec::Kind::nccl}}) {
     if (text.rfind(prefix, 0) != 0) continue;
+    if (kind == WorldSpec::Kind::threads && text.find('+') != std::string::npos)
+      return hosts_of(text, prefix);
     const auto size = number_after(text, prefix);
     ZP_CHECK(size && *size >= 1 && *size <= 4096, ErrorCode::config,
              "world '" + text + "' has no usable size", "the size is the number of ranks",

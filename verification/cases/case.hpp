@@ -69,9 +69,11 @@ struct WorldSpec {
   /// nccl: MPI processes with one device each, which communicate through NCCL.
   enum class Kind : std::uint8_t { self, threads, mpi, nccl } kind = Kind::self;
   int size = 1;
+  /// Threads: the numbers of ranks on hosts of which no two share memory; empty: one host.
+  std::vector<int> hosts = {};
 
   bool has_processes() const { return kind == Kind::mpi || kind == Kind::nccl; }
-  std::string id() const;  ///< "self", "threads:4", "mpi:2", "nccl:2"
+  std::string id() const;  ///< "self", "threads:4", "threads:1+3", "mpi:2", "nccl:2"
   bool operator==(const WorldSpec&) const = default;
 };
 

@@ -9,10 +9,10 @@
 
 #include "common/base/error.hpp"
 #include "common/comm/collective_call.hpp"
+#include "common/comm/hosted_communicator.hpp"
 #include "common/comm/recording.hpp"
 #include "common/comm/self.hpp"
 #include "common/comm/threads.hpp"
-#include "tests/support/hosted_communicator.hpp"
 
 using namespace zeroproof;
 
@@ -88,7 +88,7 @@ TEST_CASE("places: calls are compared, and counted, as in other collectives") {
 
 TEST_CASE("places: a communicator without shared addresses throws") {
   const auto self = make_self_communicator();
-  tests::HostedCommunicator processes(*self, {"a"});
+  HostedCommunicator processes(*self, {"a"});
   CHECK_FALSE(processes.shares_addresses());
   CHECK(error_of(processes, {}) ==
         "self cannot exchange addresses (addresses mean nothing in "

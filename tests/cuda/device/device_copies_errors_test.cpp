@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
+#include "common/comm/hosted_communicator.hpp"
 #include "common/comm/self.hpp"
 #include "common/comm/threads.hpp"
 #include "cuda/comm/device_copies.hpp"
@@ -19,7 +20,6 @@
 #include "tests/cuda/device/copies_support.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
-#include "tests/support/hosted_communicator.hpp"
 
 namespace device_copies_errors_test {
 
@@ -159,7 +159,7 @@ TEST_CASE("device copies: a failure on one rank ends the others for good") {
 
 TEST_CASE("device copies: ranks have to share addresses") {
   const auto self = make_self_communicator();
-  tests::HostedCommunicator processes(*self, {"a"});  // without shared addresses
+  HostedCommunicator processes(*self, {"a"});  // without shared addresses
   expect_error(ErrorCode::unavailable, [&] { make_device_copies(processes); });
   CHECK(device_test::message_of([&] { make_device_copies(processes); }) ==
         "device copies do not work between the ranks of self (a copy only reaches device memory of "

@@ -6,10 +6,10 @@
 #include <cstring>
 
 #include "common/base/error.hpp"
+#include "common/comm/hosted_communicator.hpp"
 #include "common/comm/recording.hpp"
 #include "common/comm/threads.hpp"
 #include "cuda/comm/exchange/shared_memory_group.hpp"
-#include "tests/support/hosted_communicator.hpp"
 
 namespace windows_test {
 

@@ -162,6 +162,18 @@ TEST_CASE("world nccl:N: sets its transport, and the id has no extra part for it
   CHECK_FALSE(parse_world("threads:3").has_processes());
 }
 
+TEST_CASE("world threads:N+M: the ranks of each host are in the id") {
+  const WorldSpec world = parse_world("threads:1+3");
+  CHECK(world.size == 4);
+  CHECK(world.hosts == std::vector<int>{1, 3});
+  CHECK(world.id() == "threads:1+3");
+  CHECK_FALSE(world.has_processes());
+  CHECK_FALSE(world == parse_world("threads:4"));
+  for (const char* text :
+       {"threads:1+", "threads:+1", "threads:1+0", "threads:1+x", "threads:4096+1", "mpi:1+1"})
+    CHECK_THROWS_AS(parse_world(text), Error);
+}
+
 TEST_CASE("reports: JSON round trip keeps every field") {
   RunReport report;
   Result r =

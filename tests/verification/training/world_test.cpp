@@ -8,6 +8,7 @@
 
 #include "common/base/error.hpp"
 #include "common/comm/threads.hpp"
+#include "verification/cases/suites/selection.hpp"
 #include "verification/training/ranks/world.hpp"
 
 namespace world_test {
@@ -68,6 +69,45 @@ TEST_CASE(
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::unavailable);
+  }
+}
+
+TEST_CASE("world: threads on several hosts share memory only inside a host") {
+  const WorldSpec spec = parse_world("threads:1+2+2");
+  CHECK(spec.id() == "threads:1+2+2");
+  const auto world = make_local_world(spec, 30);
+  CHECK(world->size() == 5);
+  std::atomic<int> wrong = 0;
+  world->run([&](int rank, const RankComparison::Communicators& comms) {
+    const int host = rank == 0 ? 0 : (rank + 1) / 2;
+    for (Communicator* const comm : {comms.reference, comms.candidate}) {
+      if (comm->host_of(rank) != "host" + std::to_string(host)) ++wrong;
+      if (comm->shares_addresses() || comm->shared_window(8) != nullptr) ++wrong;
+      if (comm->split(host)->shared_window(8) == nullptr) ++wrong;
+    }
+  });
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("world: windows inside of hosts and messages between them have the bits of one rank") {
+  VerifyOptions options;
+  options.patterns = {"byte_gpt_tiny"};
+  options.recipes = {"adamw"};
+  options.overrides = [](RunConfig& config) {
+    config.worlds = {"threads:1+2", "threads:2+1+2"};
+    config.windows = {Windows::on, Windows::params};
+    config.orders = {MicroBatchOrder::contiguous, MicroBatchOrder::strided};
+    config.dtypes = {DType::bf16};
+    config.omp_threads = {1};
+    config.steps = 3;
+  };
+  const RunReport report =
+      run_selection(options, select_cases(options), [](double, const std::string&) {});
+  CHECK(report.results.size() >= 60);
+  for (const Result& result : report.results) {
+    CAPTURE(result.id);
+    CAPTURE(result.reason);
+    CHECK(result.status == Status::pass);
   }
 }
 

@@ -1,5 +1,8 @@
 #include "verification/training/ranks/world.hpp"
 
+#include <utility>
+
+#include "common/comm/hosted_communicator.hpp"
 #include "common/comm/self.hpp"
 
 namespace zeroproof::verification {
@@ -18,16 +21,31 @@ class SelfWorld final : public World {
       make_self_communicator(), make_self_communicator(), make_self_communicator()};
 };
 
+/// The host of every rank; empty if there is one host.
+std::vector<std::string> host_names(const WorldSpec& spec) {
+  std::vector<std::string> names;
+  for (std::size_t host = 0; host < spec.hosts.size(); ++host)
+    names.insert(names.end(), static_cast<std::size_t>(spec.hosts[host]),
+                 "host" + std::to_string(host));
+  return names;
+}
+
 class ThreadsWorld final : public World {
  public:
-  ThreadsWorld(int size, std::chrono::milliseconds timeout)
-      : recorders_(std::make_shared<FlightRecorders>(size)),
-        reference_(size, timeout, recorders_),
-        candidate_(size, timeout, recorders_),
-        harness_(size, timeout, recorders_) {
-    for (int rank = 0; rank < size; ++rank) {
-      reference_comms_.push_back(reference_.communicator(rank));
-      candidate_comms_.push_back(candidate_.communicator(rank));
+  ThreadsWorld(const WorldSpec& spec, std::chrono::milliseconds timeout)
+      : recorders_(std::make_shared<FlightRecorders>(spec.size)),
+        reference_(spec.size, timeout, recorders_),
+        candidate_(spec.size, timeout, recorders_),
+        harness_(spec.size, timeout, recorders_) {
+    const std::vector<std::string> hosts = host_names(spec);
+    const auto on_its_host = [&](std::unique_ptr<Communicator> comm) {
+      if (hosts.empty()) return comm;
+      return std::unique_ptr<Communicator>(
+          std::make_unique<HostedCommunicator>(std::move(comm), hosts));
+    };
+    for (int rank = 0; rank < spec.size; ++rank) {
+      reference_comms_.push_back(on_its_host(reference_.communicator(rank)));
+      candidate_comms_.push_back(on_its_host(candidate_.communicator(rank)));
       harness_comms_.push_back(harness_.communicator(rank));
     }
   }
@@ -76,7 +94,7 @@ class ThreadsWorld final : public World {
 std::unique_ptr<World> make_local_world(const WorldSpec& spec, double timeout_s) {
   if (spec.kind == WorldSpec::Kind::self) return std::make_unique<SelfWorld>();
   const std::chrono::milliseconds timeout(static_cast<std::int64_t>(timeout_s * 1000));
-  return std::make_unique<ThreadsWorld>(spec.size, timeout);
+  return std::make_unique<ThreadsWorld>(spec, timeout);
 }
 
 }  // namespace zeroproof::verification

@@ -35,7 +35,7 @@ class World {
   virtual std::vector<RankFlight> flights() const { return {}; }
 };
 
-/// Ranks of this process: "self" or "threads:N".
+/// Ranks of this process: "self", "threads:N" or, as if on several hosts, "threads:N+M".
 std::unique_ptr<World> make_local_world(const WorldSpec& spec, double timeout_s);
 
 }  // namespace zeroproof::verification

@@ -8,15 +8,17 @@
 
 #include "common/comm/communicator.hpp"
 
-namespace zeroproof::tests {
+namespace zeroproof {
 
 /// Forwards every call, except that ranks share memory only if they have one host, whose name does
-/// not start with "!".
+/// not start with "!". They share no addresses.
 class HostedCommunicator final : public Communicator {
  public:
   /// hosts: [world_size]. inner outlives this.
   HostedCommunicator(Communicator& inner, std::vector<std::string> hosts)
       : inner_(&inner), hosts_(std::move(hosts)) {}
+  HostedCommunicator(std::unique_ptr<Communicator> inner, std::vector<std::string> hosts)
+      : owned_(std::move(inner)), inner_(owned_.get()), hosts_(std::move(hosts)) {}
 
   int rank() const override { return inner_->rank(); }
   int world_size() const override { return inner_->world_size(); }
@@ -34,6 +36,11 @@ class HostedCommunicator final : public Communicator {
   }
   void barrier() override { inner_->barrier(); }
   void abort(const std::string& reason) override { inner_->abort(reason); }
+  void native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
+                             Span<float> recv) override {
+    inner_->native_reduce_scatter(send, counts, recv);
+  }
+  std::chrono::milliseconds time_limit() const override { return inner_->time_limit(); }
   std::string host_of(int rank) const override { return hosts_[rank]; }
 
   std::unique_ptr<Communicator> split(int colour) override {
@@ -45,10 +52,7 @@ class HostedCommunicator final : public Communicator {
     for (std::size_t r = 0; r < hosts_.size(); ++r) {
       if (colours[r] == colours[own]) hosts.push_back(hosts_[r]);
     }
-    std::unique_ptr<Communicator> group = inner_->split(colour);
-    auto hosted = std::make_unique<HostedCommunicator>(*group, hosts);
-    hosted->owned_ = std::move(group);
-    return hosted;
+    return std::make_unique<HostedCommunicator>(inner_->split(colour), std::move(hosts));
   }
 
   std::unique_ptr<SharedWindow> shared_window(std::int64_t num_bytes) override {
@@ -59,9 +63,9 @@ class HostedCommunicator final : public Communicator {
   }
 
  private:
-  std::unique_ptr<Communicator> owned_;
-  Communicator* inner_;
-  std::vector<std::string> hosts_;
+  const std::unique_ptr<Communicator> owned_;
+  Communicator* const inner_;
+  const std::vector<std::string> hosts_;
 };
 
-}  // namespace zeroproof::tests
+}  // namespace zeroproof
