@@ -164,7 +164,7 @@ struct SavedTensor {
 
 struct Result {
   std::string id;
-  std::string suite;      ///< its name: "training", "op", "lbfgs", "resume", "controls"
+  std::string suite;      ///< its name: "training", "op", "lbfgs", "resume", "comm", "controls"
   std::string group;      ///< within the suite: workload, operation, "lbfgs/byte_gpt_tiny/armijo"
   std::string side;       ///< what was judged: "host-fused", "host x86-64-v3", "device"
   std::string exactness;  ///< class of the operation; "bitwise" of whole runs

@@ -186,7 +186,7 @@ Span<const CaseFlag> case_flags() {
   using Replay = CaseFlag::Replay;
   constexpr unsigned runs = training | training_id | covering;
   constexpr unsigned trajectory = training | training_id | resume | expectation;
-  constexpr unsigned faults = runs | op | lbfgs | resume;
+  constexpr unsigned faults = runs | op | lbfgs | resume | comm;
   constexpr unsigned anything = ~0U;
   static const CaseFlag table[] = {
       {"--recipe", &CaseFlags::recipes, training | expectation, nullptr,
@@ -281,7 +281,7 @@ Span<const CaseFlag> case_flags() {
        "training steps", Replay::run},
       {"--micro-batches", &CaseFlags::micro_batches, trajectory | lbfgs,
        set<&RunConfig::micro_batches>, "micro-batches per step, over all ranks", Replay::run},
-      {"--comm-timeout", &CaseFlags::comm_timeout, runs | lbfgs | resume,
+      {"--comm-timeout", &CaseFlags::comm_timeout, runs | lbfgs | resume | comm,
        set<&RunConfig::comm_timeout_s>, "seconds ranks wait for each other", Replay::run},
       {"--jobs", &CaseFlags::jobs, runs, nullptr,
        "cores that training cases may use (default: all cores available to this process)"},
@@ -332,7 +332,8 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command, bool with_blin
       "pattern", flags->patterns,
       "case ids, or patterns with * and ?; a word without them matches every id that contains it. "
       "'op/*' compares single operations, 'lbfgs/*' runs of L-BFGS, 'resume/*' runs that are "
-      "resumed on other ranks, 'controls/*' legal differences (default: all cases of byte_gpt)");
+      "resumed on other ranks, 'comm/*' single collectives, 'controls/*' legal differences "
+      "(default: all cases of byte_gpt)");
   for (const CaseFlag& flag : case_flags()) {
     if (with_blind || flag.name != std::string_view("--blind"))
       add_flag(command, flag, *flags, flag.help, false);

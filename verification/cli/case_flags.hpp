@@ -44,7 +44,8 @@ struct CaseFlag {
     control = 16,
     covering = 32,
     resume = 64,
-    expectation = 128
+    expectation = 128,
+    comm = 256
   };
   /// Place in a replay line, in this order; none: part of the id, or without effect on a case.
   enum class Replay { none, run, optimizer, candidate };

@@ -25,6 +25,7 @@ constexpr SelectedKind selected_kinds[] = {
     {Kind::op, "op", "single operations"},
     {Kind::lbfgs, "lbfgs", "runs of L-BFGS, whose ids have all settings"},
     {Kind::control, "controls", "controls"},
+    {Kind::comm, "comm", "single collectives, whose ids have all settings"},
     {Kind::resume, "resume", "resumed runs, whose ids have all settings"}};
 
 SelectedKind kind_of(const std::string& pattern, bool covering) {

@@ -5,7 +5,9 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 21> operations = {{
+constexpr std::array<Fault, 22> operations = {{
+    {"gather-counts-empty-parts", FaultKind::operation, "communication", std::nullopt,
+     "in a gather the part after an empty one is placed one byte further", ""},
     {"swiglu-slope-is-sigmoid", FaultKind::operation, "activations", std::nullopt,
      "the gate's gradient treats the sigmoid as a constant", ""},
     {"swiglu-held-at-one-end", FaultKind::operation, "activations", std::nullopt,

@@ -1,6 +1,7 @@
 // The list of all suites.
 
 #include "verification/cases/suites/selection.hpp"
+#include "verification/comm/comm_suite.hpp"
 #include "verification/faults/controls/control_suite.hpp"
 #include "verification/ops/op_suite.hpp"
 #include "verification/training/lbfgs/lbfgs_suite.hpp"
@@ -10,8 +11,8 @@
 namespace zeroproof::verification {
 
 const Suites& all_suites() {
-  static const Suites suites = {&training_suite(), &op_suite(), &lbfgs_suite(), &resume_suite(),
-                                &control_suite()};
+  static const Suites suites = {&training_suite(), &op_suite(),   &lbfgs_suite(),
+                                &resume_suite(),   &comm_suite(), &control_suite()};
   return suites;
 }
 

@@ -22,6 +22,8 @@ std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view, const Optimi
 
 std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view, const LbfgsSetup&) { refuse(); }
 
+std::unique_ptr<Communicator> plant_fault(std::string_view, Communicator&) { refuse(); }
+
 cuda::KernelTable plant_fault(std::string_view, const cuda::KernelTable&) { refuse(); }
 
 std::function<void(OpCall&)> plant_fault_in(std::string_view, std::string_view) { refuse(); }

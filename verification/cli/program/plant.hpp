@@ -26,6 +26,9 @@ std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view fault,
 /// One rank of production L-BFGS.
 std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view fault, const LbfgsSetup& setup);
 
+/// A communicator that makes its calls through another one, which outlives it.
+std::unique_ptr<Communicator> plant_fault(std::string_view fault, Communicator& inner);
+
 /// The host implementations; as they are if the fault is in none of them.
 cuda::KernelTable plant_fault(std::string_view fault, const cuda::KernelTable& ops);
 

@@ -31,6 +31,9 @@ struct FaultContext {
 bool set_up_wrongly(std::string_view fault, FaultContext& context);
 bool connect_wrongly(std::string_view fault, FaultContext& context);
 
+/// A communicator over another one; null if the fault is in no single collective.
+std::unique_ptr<Communicator> wrong_communicator(std::string_view fault, Communicator& inner);
+
 /// The optimizer wrapped with wrong states, gradients or buffers; null if the fault is none of
 /// those.
 std::unique_ptr<DistributedOptimizer> surround(std::string_view fault, const FaultContext& context,

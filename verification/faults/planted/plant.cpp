@@ -144,6 +144,13 @@ std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view id, const LbfgsSetu
   return optimizer;
 }
 
+std::unique_ptr<Communicator> plant_fault(std::string_view id, Communicator& inner) {
+  const Fault& fault = known(id);
+  std::unique_ptr<Communicator> wrong = wrong_communicator(fault.id, inner);
+  require_planted(wrong != nullptr, fault);
+  return wrong;
+}
+
 cuda::KernelTable plant_fault(std::string_view id, const cuda::KernelTable& ops) {
   cuda::KernelTable wrong = ops;
   static_cast<void>(put_wrong_op(known(id).id, wrong));

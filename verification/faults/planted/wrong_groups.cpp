@@ -45,7 +45,27 @@ class LastOneLost final : public WrappedCommunicator {
   std::size_t call_ = 0;
 };
 
+/// An empty part counts as one byte: in a gather the part after it is placed one byte further.
+class EmptyPartsCounted final : public WrappedCommunicator {
+ public:
+  using WrappedCommunicator::WrappedCommunicator;
+
+  void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) override {
+    std::vector<Span<std::byte>> places(recv.begin(), recv.end());
+    for (std::size_t part = 1; part < recv.size(); ++part) {
+      if (recv[part - 1].empty() && !recv[part].empty())
+        places[part] = {recv[part].data() + 1, recv[part].size()};
+    }
+    inner_.all_gather(mine, places);
+  }
+};
+
 }  // namespace
+
+std::unique_ptr<Communicator> wrong_communicator(std::string_view fault, Communicator& inner) {
+  if (fault == "gather-counts-empty-parts") return std::make_unique<EmptyPartsCounted>(inner);
+  return nullptr;
+}
 
 bool connect_wrongly(std::string_view fault, FaultContext& context) {
   OptimizerSetup& setup = context.setup;
