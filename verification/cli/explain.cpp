@@ -10,6 +10,7 @@
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/cli/program/document_text.hpp"
 #include "verification/faults/catalogue.hpp"
+#include "verification/interfaces/plugin/operations.hpp"
 #include "verification/ops/op_case.hpp"
 
 namespace zeroproof::verification {
@@ -37,7 +38,42 @@ std::vector<std::string> cited_notes(const std::string& type) {
   return notes;
 }
 
-std::string explain_op(const Op& op, bool below_phase) {
+/// Commands that judge another program's version of an operation.
+std::string interfaces_of(const Op& op) {
+  std::string out = labelled(
+      "cases",
+      {"zeroproof verify 'op/" + op.name + "/*'",
+       "(" + std::to_string(op_cases("op/" + op.name + "/*").size()), "on", "this", "machine)"},
+      "");
+  if (!op.phases.empty())
+    out += labelled("", {"zeroproof verify byte_gpt_tiny", "(as part of every step)"}, "");
+  if (!is_plugin_operation(op.name)) return out;
+  return out +
+         labelled("judge yours", {"zeroproof verify " + op.name, "--plugin FILE.so", "(C, CUDA)"},
+                  "") +
+         labelled("", {"python3 -m zproof verify FILE.py:FUNCTION", "--op " + op.name}, "") +
+         labelled(
+             "",
+             {"zeroproof gen " + op.name, "-o CALL", "(any language; then judge CALL", "RESULTS)"},
+             "");
+}
+
+/// Inputs and variants of the cases, tests, notes, and faults of its phase.
+std::string more_of(const Op& op, const std::vector<std::string>& tests, bool below_phase) {
+  std::string out;
+  std::vector<std::string> fills;
+  for (const Fill fill : op.fills) fills.emplace_back(name(fill));
+  out += labelled("inputs", fills, ",");
+  if (op.variants.size() > 1) out += labelled("variants", op.variants, ",");
+  if (!tests.empty()) out += labelled("tests", tests, ",");
+  const std::vector<std::string> notes = cited_notes(op.type);
+  if (!notes.empty()) out += labelled("notes", notes, ",");
+  if (!op.phases.empty() && !below_phase)
+    out += "  faults planted in this phase (zeroproof-faults):\n" + faults_of(op.phases);
+  return out;
+}
+
+std::string explain_op(const Op& op, bool below_phase, bool all) {
   const std::string text =
       op.type.empty() ? wrapped({fused_pass}, explain_columns, "  ") : block_of(op.type);
   std::string out = heading((below_phase ? "operation " : "") + op.name) + "\n\n" + text + "\n";
@@ -58,35 +94,20 @@ std::string explain_op(const Op& op, bool below_phase) {
     (file.file.starts_with("tests/") ? tests : sources).push_back(file.file);
   }
   out += labelled("sources", sources, ",");
-  if (!tests.empty()) out += labelled("tests", tests, ",");
-  const std::vector<std::string> notes = cited_notes(op.type);
-  if (!notes.empty()) out += labelled("notes", notes, ",");
-  std::vector<std::string> fills;
-  for (const Fill fill : op.fills) fills.emplace_back(name(fill));
-  out += labelled("inputs", fills, ",");
-  if (op.variants.size() > 1) out += labelled("variants", op.variants, ",");
-  out += labelled(
-      "cases",
-      {"zeroproof verify 'op/" + op.name + "/*'",
-       "(" + std::to_string(op_cases("op/" + op.name + "/*").size()), "on", "this", "machine)"},
-      "");
-  if (!op.phases.empty()) {
-    out += labelled("", {"zeroproof verify byte_gpt_tiny", "(as part of every step)"}, "");
-    if (!below_phase)
-      out += "  faults planted in this phase (zeroproof-faults):\n" + faults_of(op.phases);
-  }
-  return out;
+  out += interfaces_of(op);
+  if (all) return out + more_of(op, tests, below_phase);
+  return out + labelled("--all", words_of("adds inputs, variants, tests, notes and faults"), "");
 }
 
 /// A phase, an operation, or one after the other where both have the name; "" if neither has.
-std::string explain_step_part(const std::string& what) {
+std::string explain_step_part(const std::string& what, bool all) {
   const auto phase = std::find_if(std::begin(all_phases), std::end(all_phases),
                                   [&](Phase one) { return name(one) == what; });
   const bool is_phase = phase != std::end(all_phases);
   const Op* const op = find_op(what);
-  const std::string of_phase = is_phase ? explain_phase(*phase) : "";
+  const std::string of_phase = is_phase ? explain_phase(*phase, all) : "";
   if (op == nullptr) return of_phase;
-  return of_phase + (is_phase ? "\n" : "") + explain_op(*op, is_phase);
+  return of_phase + (is_phase ? "\n" : "") + explain_op(*op, is_phase, all);
 }
 
 /// The first sentence of a doc block, or the paragraph if it goes on to an equation.
@@ -200,9 +221,12 @@ std::vector<std::string> holding(const std::string& what, const std::vector<std:
        (meant.empty() ? "" : "did you mean " + meant + "? ") + "zeroproof explain lists all names");
 }
 
-int explain(const std::string& what) {
+int explain(const std::string& what, bool all) {
+  if (const std::string part = explain_step_part(what, all); !part.empty()) return printed(part);
+  ZP_CHECK(!all, ErrorCode::config,
+           "--all was given " + (what.empty() ? "without a name" : "with '" + what + "'"),
+           "only operations and phases have a short form", "leave it out");
   if (what.empty()) return explain_all();
-  if (const std::string part = explain_step_part(what); !part.empty()) return printed(part);
   if (what == "lbfgs") return printed(explain_lbfgs());
   if (what == "errata") return printed(explain_errata());
   if (what == "dialects") return printed(explain_dialects());
@@ -229,10 +253,13 @@ void add_explain(CommandSet& commands) {
       "(torch-cpu-fused), a rule (R12), a label (ZeRO:local), errata, an erratum (erratum 46) or a "
       "fault "
       "(double-unscale)");
-  command.runs([words] {
+  const auto all = std::make_shared<bool>(false);
+  command.flag("--all", *all,
+               "also inputs, variants, tests, notes and faults of an operation, faults of a phase");
+  command.runs([words, all] {
     std::string what;
     for (const std::string& word : *words) what += (what.empty() ? "" : " ") + word;
-    return explain(what);
+    return explain(what, *all);
   });
 }
 

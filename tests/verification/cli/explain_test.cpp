@@ -35,11 +35,14 @@ TEST_CASE("explain: every operation and phase fits 80 columns, without colour in
   }
   for (const std::string& name : names) {
     CAPTURE(name);
-    const CliResult one = run_cli("explain " + name);
-    CHECK(one.exit_code == 0);
-    CHECK(one.err.empty());
-    CHECK(widest(one.out) <= 80);
-    CHECK(one.out.find('\033') == std::string::npos);
+    for (const char* all : {"", " --all"}) {
+      const CliResult one = run_cli("explain " + name + all);
+      CHECK(one.exit_code == 0);
+      CHECK(one.err.empty());
+      CHECK(widest(one.out) <= 80);
+      CHECK(one.out.find('\033') == std::string::npos);
+      CHECK((one.out.find("\n  --all ") == std::string::npos) == (all[0] != '\0'));
+    }
   }
 }
 
@@ -53,7 +56,7 @@ TEST_CASE("explain: L-BFGS, which is no operation, is explained too") {
     CHECK_MESSAGE(text.out.find(part) != std::string::npos, part);
   }
   CHECK(run_cli("explain").out.find("\n  lbfgs ") != std::string::npos);
-  CHECK(run_cli("explain update").out.find("lbfgs-") == std::string::npos);
+  CHECK(run_cli("explain update --all").out.find("lbfgs-") == std::string::npos);
   CHECK(run_cli("explain lbgfs").err.find("did you mean lbfgs?") != std::string::npos);
 }
 
@@ -64,10 +67,23 @@ TEST_CASE("explain: an operation by its doc block, class, implementations, cases
         "one fp32 rounding per operation", "class       bitwise", "phase       update",
         "common/contracts/adam.hpp", "reference/update/adam.cpp", "cuda/host/update/adam.cpp",
         "cuda/device/kernels/update/adam.cu", "zeroproof verify 'op/adam_update/*'",
-        "decay-after-update"}) {
+        "zeroproof verify adam_update --plugin FILE.so",
+        "python3 -m zproof verify FILE.py:FUNCTION --op adam_update",
+        "zeroproof gen adam_update -o CALL"}) {
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
   }
-  CHECK(text.find("Z17") == std::string::npos);  // a fault of another phase
+  const std::string all = run_cli("explain adam_update --all").out;
+  for (const char* part :
+       {"inputs      ", "typical amsgrad", "tests/reference/update/adam_test.cpp", "papers/adam.md",
+        "decay-after-update"}) {
+    CHECK_MESSAGE(all.find(part) != std::string::npos, part);
+    CHECK_MESSAGE(text.find(part) == std::string::npos, part);
+  }
+  CHECK(std::ranges::count(run_cli("explain adamw_update").out, '\n') <= 48);  // one screen
+  CHECK(all.find("double-unscale") == std::string::npos);  // a fault of another phase
+  CHECK(run_cli("explain maximal_nodes").out.find("judge yours") == std::string::npos);
+  expect_refusal("explain R12 --all", "leave it out");
+  expect_refusal("explain --all", "without a name");
   CHECK(run_cli("explain maximal_nodes").out.find("cuda/device") == std::string::npos);
 
   const std::string narrow = run_cli("explain adam_update_bf16").out;

@@ -80,7 +80,7 @@ std::string faults_of(const std::vector<Phase>& phases) {
   return out.empty() ? "    none\n" : out;
 }
 
-std::string explain_phase(Phase phase) {
+std::string explain_phase(Phase phase, bool all) {
   std::string out = heading("phase " + std::string(name(phase))) + "\n\n";
   std::vector<std::string> ops;
   for (const Op& op : all_ops()) {
@@ -91,8 +91,9 @@ std::string explain_phase(Phase phase) {
   out += labelled("makes", words_of(value_of_phase(phase) + " [R6]"), "");
   out += labelled("operations", ops, ops.front() == "none:" ? "" : ",");
   out += labelled("on overflow", {skipped_on_overflow(phase) ? "not entered (R6)" : "runs"}, "");
-  return out + formulas_of(phase) + "  faults planted in this phase (zeroproof-faults):\n" +
-         faults_of({phase});
+  out += formulas_of(phase);
+  if (!all) return out + labelled("--all", words_of("adds the faults planted in this phase"), "");
+  return out + "  faults planted in this phase (zeroproof-faults):\n" + faults_of({phase});
 }
 
 }  // namespace zeroproof::verification

@@ -31,8 +31,8 @@ std::string fault_text(const Fault& fault);
 /// Those that are found in these phases.
 std::string faults_of(const std::vector<Phase>& phases);
 
-/// Inputs and results of a phase, with the formulas of the contract.
-std::string explain_phase(Phase phase);
+/// Inputs and results of a phase, with the formulas of the contract; with `all` its faults.
+std::string explain_phase(Phase phase, bool all);
 
 /// A rule of the contract or a label of the notes, and the places that cite it.
 std::string explain_rule(const Passage& rule);
