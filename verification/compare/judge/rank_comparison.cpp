@@ -123,10 +123,12 @@ bool RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_r
                                GradSource& for_candidate, const reference::DenseOptimizer* truth) {
   if (phase == Phase::update) remember_master();
   const Stopwatch watch;
-  const bool ours_stops = stops_at_overflow([&] { reference_->run_phase(phase, for_reference); });
+  const bool ours_stops =
+      stops_at_overflow(phase, [&] { reference_->run_phase(phase, for_reference); });
   const double reference_seconds = watch.seconds();
   const Stopwatch candidate_watch;
-  const bool theirs_stops = stops_at_overflow([&] { candidate_->run_phase(phase, for_candidate); });
+  const bool theirs_stops =
+      stops_at_overflow(phase, [&] { candidate_->run_phase(phase, for_candidate); });
   const double candidate_seconds = candidate_watch.seconds();
   if (phase == Phase::unscale && end_at_overflow(step, ours_stops, theirs_stops, truth))
     return false;
@@ -251,11 +253,12 @@ bool RankComparison::agree_to_skip(std::int64_t step, Phase phase) {
   return !stopped_;
 }
 
-bool RankComparison::stops_at_overflow(const std::function<void()>& work) const {
+bool RankComparison::stops_at_overflow(Phase phase, const std::function<void()>& work) const {
   try {
     work();
   } catch (const Error& error) {
-    const bool expected = experiment_.config().on_nonfinite == OnNonfinite::error;
+    const bool expected =
+        phase == Phase::unscale && experiment_.config().on_nonfinite == OnNonfinite::error;
     if (!expected || error.code() != ErrorCode::nonfinite) throw;
     return true;
   }

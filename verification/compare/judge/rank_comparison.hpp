@@ -92,8 +92,9 @@ class RankComparison {
   static ExposedBuffer sum_of(DistributedOptimizer& side);
   /// Whether the sides agree about skipping; collective. Without agreement the run ends.
   bool agree_to_skip(std::int64_t step, Phase phase);
-  /// Does the work of one side. True if it ends with the error of on_nonfinite = error.
-  bool stops_at_overflow(const std::function<void()>& work) const;
+  /// Does the work of one side. True if it ends with the error of on_nonfinite = error, which only
+  /// phase unscale may report; Mode::whole passes that phase for the candidate's whole step.
+  bool stops_at_overflow(Phase phase, const std::function<void()>& work) const;
   /// Whether the sides agree about that end, after which no state may have changed; then the run
   /// is over. Collective.
   bool end_at_overflow(std::int64_t step, bool reference, bool candidate,

@@ -21,7 +21,7 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
     if (!left_out) {
       if (phase == Phase::update) remember_master();
       const Stopwatch watch;
-      stops = stops_at_overflow([&] { reference_->run_phase(phase, for_reference); });
+      stops = stops_at_overflow(phase, [&] { reference_->run_phase(phase, for_reference); });
       if (stops) break;
       if (phase >= Phase::unscale && phase <= Phase::cast)
         timing_.reference_seconds += watch.seconds();
@@ -41,7 +41,8 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
       buffer.view = copy.view();
     }
   }
-  const bool theirs_stops = stops_at_overflow([&] { candidate_->step(for_candidate); });
+  const bool theirs_stops =
+      stops_at_overflow(Phase::unscale, [&] { candidate_->step(for_candidate); });
   if (end_at_overflow(step, stops, theirs_stops, truth)) return {};
   sums.candidate = collected_sum(*candidate_);
   keep_sums(ours.at(Phase::reduce).at(BufferId::grad_sum));
