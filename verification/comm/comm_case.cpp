@@ -39,7 +39,15 @@ void read_ranks(const std::string& text, CommCaseSpec& spec) {
   spec.transport = copies ? CommTransport::copies
                    : nccl ? CommTransport::nccl
                           : CommTransport::host;
-  spec.world = parse_world(copies || nccl ? "threads" + text.substr(kind.size()) : text);
+  if (copies || nccl) {
+    const auto size = number_after(text, kind + ":");
+    ZP_CHECK(size && *size >= 1 && *size <= 64, ErrorCode::config,
+             "'" + text + "' has no usable number of ranks", "they are threads on one host",
+             "use 1 to 64, as in " + kind + ":3");
+    spec.world = {WorldSpec::Kind::threads, static_cast<int>(*size)};
+    return;
+  }
+  spec.world = parse_world(text);
   ZP_CHECK(spec.world.size <= 64, ErrorCode::config, "'" + text + "' has more than 64 ranks",
            "every rank computes the parts of all others", "use at most 64");
 }

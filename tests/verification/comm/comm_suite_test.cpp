@@ -51,6 +51,8 @@ TEST_CASE("comm: impossible cases are refused") {
   refused("comm/all_gather/self/some/adjacent", "lengths 'some'");
   refused("comm/all_gather/threads:65/equal/adjacent", "more than 64 ranks");
   refused("comm/all_gather/threads:1+x/equal/adjacent", "'threads:1+x' has a host");
+  for (const char* ranks : {"copies:1+2", "copies:", "nccl:0", "nccl:65"})
+    refused("comm/all_gather/" + std::string(ranks) + "/equal/adjacent", "usable number of ranks");
   refused("comm/all_reduce-or/nccl:3/equal/adjacent", "no such collective");
   refused("comm/shared_window/self/equal/scattered", "places 'scattered'");
 }

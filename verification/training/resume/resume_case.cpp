@@ -107,7 +107,11 @@ ResumeCaseSpec case_of(const std::string& id) {
            "'" + parts[5] + "' in '" + id + "' is not a saved step",
            "a checkpoint is made after step 1 or later", "write after:3");
   spec.last_saved = *step;
-  if (of != std::string::npos) spec.steps = number(parts[5].substr(of + 4), id, "number of steps");
+  if (of != std::string::npos) {
+    spec.steps = number(parts[5].substr(of + 4), id, "number of steps");
+    ZP_CHECK(spec.steps > 0, ErrorCode::config, "'" + parts[5] + "' in '" + id + "' has no steps",
+             "a run of no steps proves nothing", "write after:3-of-6");
+  }
   return spec;
 }
 
