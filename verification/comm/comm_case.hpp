@@ -24,7 +24,7 @@ enum class CommOp : std::uint8_t {
   shared_window
 };
 
-/// empty: some ranks have nothing for some others, and one round nothing at all.
+/// empty: some ranks have nothing for some others, and in some rounds no rank has anything.
 enum class CommParts : std::uint8_t { equal, unequal, empty };
 
 /// adjacent: one after the other; scattered: in reverse order, with gaps.

@@ -72,6 +72,12 @@ TEST_CASE(
   CHECK(has_round([&](const CommRound& round) {
     return numel(round, 0) == 0 && numel(round, 1) == 0 && numel(round, 2) == 0;
   }));
+  for (const std::int64_t shortest : {1, 2, 7, 64, 1025}) {
+    CAPTURE(shortest);
+    CHECK(has_round([&](const CommRound& round) {
+      return round.numel == shortest && numel(round, 0) > 0 && numel(round, 1) == 0;
+    }));
+  }
 }
 
 TEST_CASE("comm: the usual cases pass, and others with more ranks") {
