@@ -21,15 +21,36 @@ using zeroproof::IntegerReduce;
 using zeroproof::run_ranks;
 using zeroproof::Span;
 using zeroproof::ThreadWorld;
+using zeroproof_test::all_gather_is_right;
 using zeroproof_test::all_reduce_is_right;
+using zeroproof_test::all_to_all_is_right;
+using zeroproof_test::broadcast_is_right;
 using zeroproof_test::Bytes;
 using zeroproof_test::writable;
+
+TEST_CASE("threads: collectives against brute force") {
+  for (const int world_size : {1, 2, 3, 5, 8}) {
+    CAPTURE(world_size);
+    ThreadWorld world(world_size);
+    run_ranks(world, [&](Communicator& comm) {
+      CHECK(comm.world_size() == world_size);
+      CHECK(comm.name() == "threads:" + std::to_string(world_size));
+      for (std::int64_t round = 0; round < 60; ++round) {
+        CHECK(all_to_all_is_right(comm, round));
+        CHECK(all_gather_is_right(comm, round, round % 2 == 0));
+        CHECK(broadcast_is_right(comm, round));
+        CHECK(all_reduce_is_right(comm, round, IntegerReduce::sum));
+        CHECK(all_reduce_is_right(comm, round, IntegerReduce::max));
+        CHECK(all_reduce_is_right(comm, round, IntegerReduce::bitwise_or));
+      }
+    });
+  }
+}
 
 TEST_CASE("threads: no rank leaves a barrier before all have arrived") {
   ThreadWorld world(5);
   std::atomic<int> come{0};
   run_ranks(world, [&](Communicator& comm) {
-    CHECK(comm.name() == "threads:5");
     for (int round = 1; round <= 50; ++round) {
       ++come;
       comm.barrier();
