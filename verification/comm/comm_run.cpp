@@ -48,7 +48,7 @@ class Image {
     return spans;
   }
 
-  /// Compares elements; those of gaps are numbered from the begin of the memory.
+  /// Compares elements; those of gaps are numbered from the start of the memory.
   void compare(Span<const std::byte> found, DType dtype, const Divergence& place,
                Judge& judge) const {
     const auto width = static_cast<std::size_t>(num_bytes(dtype));
