@@ -199,7 +199,8 @@ Span<const CaseFlag> case_flags() {
        "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole; "
        "plug-ins: the modes that they export)"},
       {"--world", &CaseFlags::worlds, training, set<&RunConfig::worlds>,
-       "self, threads:N, mpi:N; nccl:N, on devices: processes that communicate through NCCL"},
+       "self, threads:N, threads:N+M (as on several hosts), mpi:N; nccl:N, on devices: processes "
+       "that communicate through NCCL"},
       {"--stage", &CaseFlags::stages, training, set<&RunConfig::stages>, "ZeRO stages 0, 1, 2, 3"},
       {"--dtype", &CaseFlags::dtypes, training | expectation, set<&RunConfig::dtypes>,
        "parameter dtype: bf16, fp16, fp32, e4m3, e5m2"},
