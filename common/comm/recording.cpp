@@ -54,11 +54,11 @@ TrafficEntry Traffic::total() const {
 }
 
 RecordingCommunicator::RecordingCommunicator(Communicator& inner)
-    : inner_(&inner), record_(std::make_shared<Record>()) {}
+    : WrappedCommunicator(inner), record_(std::make_shared<Record>()) {}
 
 RecordingCommunicator::RecordingCommunicator(std::unique_ptr<Communicator> group,
                                              std::shared_ptr<Record> record)
-    : owned_(std::move(group)), inner_(owned_.get()), record_(std::move(record)) {}
+    : WrappedCommunicator(std::move(group)), record_(std::move(record)) {}
 
 Traffic RecordingCommunicator::traffic() const {
   const std::lock_guard lock(record_->mutex);
@@ -78,7 +78,7 @@ void RecordingCommunicator::add(Collective collective, TrafficEntry entry) {
 
 void RecordingCommunicator::all_to_all(Span<const Span<const std::byte>> send,
                                        Span<const Span<std::byte>> recv) {
-  inner_->all_to_all(send, recv);
+  inner_.all_to_all(send, recv);
   TrafficEntry entry;
   for (int peer = 0; peer < world_size(); ++peer) {
     if (peer == rank()) continue;
@@ -90,7 +90,7 @@ void RecordingCommunicator::all_to_all(Span<const Span<const std::byte>> send,
 
 void RecordingCommunicator::all_gather(Span<const std::byte> mine,
                                        Span<const Span<std::byte>> recv) {
-  inner_->all_gather(mine, recv);
+  inner_.all_gather(mine, recv);
   TrafficEntry entry;
   count_sent(entry, numel(mine), world_size() - 1);
   for (int peer = 0; peer < world_size(); ++peer) {
@@ -100,7 +100,7 @@ void RecordingCommunicator::all_gather(Span<const std::byte> mine,
 }
 
 void RecordingCommunicator::broadcast(Span<std::byte> data, int root) {
-  inner_->broadcast(data, root);
+  inner_.broadcast(data, root);
   TrafficEntry entry;
   if (rank() == root)
     count_sent(entry, numel(data), world_size() - 1);
@@ -110,7 +110,7 @@ void RecordingCommunicator::broadcast(Span<std::byte> data, int root) {
 }
 
 void RecordingCommunicator::all_reduce(Span<std::uint64_t> data, IntegerReduce op) {
-  inner_->all_reduce(data, op);
+  inner_.all_reduce(data, op);
   TrafficEntry entry;
   count_sent(entry, numel(std::as_bytes(data)), world_size() - 1);
   count_received(entry, numel(std::as_bytes(data)), world_size() - 1);
@@ -118,18 +118,18 @@ void RecordingCommunicator::all_reduce(Span<std::uint64_t> data, IntegerReduce o
 }
 
 void RecordingCommunicator::barrier() {
-  inner_->barrier();
+  inner_.barrier();
   add(Collective::barrier, {});
 }
 
 std::unique_ptr<Communicator> RecordingCommunicator::split(int colour) {
-  std::unique_ptr<Communicator> group = inner_->split(colour);
+  std::unique_ptr<Communicator> group = inner_.split(colour);
   add(Collective::split, {});
   return std::unique_ptr<Communicator>(new RecordingCommunicator(std::move(group), record_));
 }
 
 std::unique_ptr<SharedWindow> RecordingCommunicator::shared_window(std::int64_t num_bytes) {
-  std::unique_ptr<SharedWindow> window = inner_->shared_window(num_bytes);
+  std::unique_ptr<SharedWindow> window = inner_.shared_window(num_bytes);
   add(Collective::shared_window, {});
   return window;
 }
@@ -137,7 +137,7 @@ std::unique_ptr<SharedWindow> RecordingCommunicator::shared_window(std::int64_t 
 void RecordingCommunicator::native_reduce_scatter(Span<const float> send,
                                                   Span<const std::int64_t> counts,
                                                   Span<float> recv) {
-  inner_->native_reduce_scatter(send, counts, recv);
+  inner_.native_reduce_scatter(send, counts, recv);
   TrafficEntry entry;
   for (int peer = 0; peer < world_size(); ++peer) {
     if (peer != rank()) count_sent(entry, 4 * counts[peer]);

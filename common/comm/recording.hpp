@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/comm/collective_call.hpp"
-#include "common/comm/communicator.hpp"
+#include "common/comm/wrapped_communicator.hpp"
 
 namespace zeroproof {
 
@@ -54,7 +54,7 @@ TrafficEntry traffic_of(const CollectiveCall& call, int rank);
 /// - exchange_places: nothing at all: the taking rank moves the data
 ///
 /// Groups that split() makes report into the same record: this rank's calls in all of them, in one sum.
-class RecordingCommunicator final : public Communicator {
+class RecordingCommunicator final : public WrappedCommunicator {
  public:
   /// inner must outlive this object.
   explicit RecordingCommunicator(Communicator& inner);
@@ -62,18 +62,6 @@ class RecordingCommunicator final : public Communicator {
   /// Counters since the start or the last reset, groups included. May be called from any thread.
   Traffic traffic() const;
   void reset();
-
-  int rank() const override { return inner_->rank(); }
-  int world_size() const override { return inner_->world_size(); }
-  std::string name() const override { return inner_->name(); }
-  std::chrono::milliseconds time_limit() const override { return inner_->time_limit(); }
-  std::string host_of(int rank) const override { return inner_->host_of(rank); }
-  bool shares_addresses() const override { return inner_->shares_addresses(); }
-  void exchange_places(const CollectiveCall& call, Span<const Span<const std::byte>> send,
-                       const TakePlace& take) override {
-    inner_->exchange_places(call, send, take);
-  }
-  void abort(const std::string& reason) override { inner_->abort(reason); }
 
   void all_to_all(Span<const Span<const std::byte>> send,
                   Span<const Span<std::byte>> recv) override;
@@ -91,8 +79,6 @@ class RecordingCommunicator final : public Communicator {
   RecordingCommunicator(std::unique_ptr<Communicator> group, std::shared_ptr<Record> record);
   void add(Collective collective, TrafficEntry entry);
 
-  std::unique_ptr<Communicator> owned_;  // a group; the communicator given by the user is not owned
-  Communicator* inner_;
   std::shared_ptr<Record> record_;
 };
 

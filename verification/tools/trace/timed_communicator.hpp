@@ -7,66 +7,54 @@
 #include <utility>
 #include <vector>
 
-#include "common/comm/communicator.hpp"
+#include "common/comm/wrapped_communicator.hpp"
 #include "verification/tools/trace/clock.hpp"
 
 namespace zeroproof::verification {
 
-/// Forwards every call. Groups made by split() are not timed. A message is counted as
-/// RecordingCommunicator counts it.
-class TimedCommunicator final : public Communicator {
+/// Groups made by split() are not timed. A message is counted as RecordingCommunicator counts it.
+class TimedCommunicator final : public WrappedCommunicator {
  public:
   /// on_call: called with "all_to_all" before such a call and with "after all_to_all" when it is
   /// done.
   TimedCommunicator(std::unique_ptr<Communicator> inner, const TraceClock& clock,
                     std::function<void(const std::string&)> on_call)
-      : inner_(std::move(inner)), clock_(clock), on_call_(std::move(on_call)) {}
+      : WrappedCommunicator(std::move(inner)), clock_(clock), on_call_(std::move(on_call)) {}
 
   /// Of the calls that follow.
   void set_phase(Phase phase) { phase_ = phase; }
 
   std::vector<TracedSpan> take_spans() { return std::exchange(spans_, {}); }
 
-  int rank() const override { return inner_->rank(); }
-  int world_size() const override { return inner_->world_size(); }
-  std::string name() const override { return inner_->name(); }
   void all_to_all(Span<const Span<const std::byte>> send,
                   Span<const Span<std::byte>> recv) override {
-    timed("all_to_all", sizes(send), [&] { inner_->all_to_all(send, recv); });
+    timed("all_to_all", sizes(send), [&] { inner_.all_to_all(send, recv); });
   }
   void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) override {
-    timed("all_gather", to_others(mine.size()), [&] { inner_->all_gather(mine, recv); });
+    timed("all_gather", to_others(mine.size()), [&] { inner_.all_gather(mine, recv); });
   }
   void broadcast(Span<std::byte> data, int root) override {
     timed("broadcast", to_others(root == rank() ? data.size() : 0),
-          [&] { inner_->broadcast(data, root); });
+          [&] { inner_.broadcast(data, root); });
   }
   void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override {
     timed("all_reduce", to_others(data.size() * sizeof(std::uint64_t)),
-          [&] { inner_->all_reduce(data, op); });
+          [&] { inner_.all_reduce(data, op); });
   }
   void barrier() override {
-    timed("barrier", to_others(0), [&] { inner_->barrier(); });
-  }
-  std::unique_ptr<Communicator> split(int colour) override { return inner_->split(colour); }
-  std::unique_ptr<SharedWindow> shared_window(std::int64_t num_bytes) override {
-    return inner_->shared_window(num_bytes);
+    timed("barrier", to_others(0), [&] { inner_.barrier(); });
   }
   void native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
                              Span<float> recv) override {
     std::vector<std::int64_t> sent;
     for (const std::int64_t count : counts) sent.push_back(4 * count);
     timed("native_reduce_scatter", std::move(sent),
-          [&] { inner_->native_reduce_scatter(send, counts, recv); });
+          [&] { inner_.native_reduce_scatter(send, counts, recv); });
   }
-  bool shares_addresses() const override { return inner_->shares_addresses(); }
   void exchange_places(const CollectiveCall& call, Span<const Span<const std::byte>> send,
                        const TakePlace& take) override {
-    timed("exchange_places", sizes(send), [&] { inner_->exchange_places(call, send, take); });
+    timed("exchange_places", sizes(send), [&] { inner_.exchange_places(call, send, take); });
   }
-  std::chrono::milliseconds time_limit() const override { return inner_->time_limit(); }
-  std::string host_of(int rank) const override { return inner_->host_of(rank); }
-  void abort(const std::string& reason) override { inner_->abort(reason); }
 
  private:
   static std::vector<std::int64_t> sizes(Span<const Span<const std::byte>> blocks) {
@@ -90,7 +78,6 @@ class TimedCommunicator final : public Communicator {
     on_call_("after " + what);
   }
 
-  std::unique_ptr<Communicator> inner_;
   const TraceClock& clock_;
   std::function<void(const std::string&)> on_call_;
   Phase phase_ = Phase::prepare;
