@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cuda/comm/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/packed_exchange.hpp"
 #include "cuda/reduce/binned_bins.hpp"
 #include "cuda/reduce/leaf_sum.hpp"
 
@@ -136,8 +137,8 @@ void BinnedLeafSum::exchange(const BucketPlan& plan) const {
   std::int64_t leaving = 0;
   std::int64_t arriving = 0;
   for (int r = 0; r < world; ++r) {
-    if (sends && r != comm.rank()) leaving += bins_bytes(plan.part(r).numel);
-    if (arrives(r)) arriving += bins_bytes(plan.own.numel);
+    if (sends && r != comm.rank()) leaving += next_part(bins_bytes(plan.part(r).numel));
+    if (arrives(r)) arriving += next_part(bins_bytes(plan.own.numel));
   }
   std::byte* out = tools_.memory.out.take(leaving);
   std::byte* in = tools_.memory.in.take(arriving);
@@ -151,11 +152,11 @@ void BinnedLeafSum::exchange(const BucketPlan& plan) const {
       const RankPart part = plan.part(r);
       ours.pack_part(part, out, moves);
       send[at] = {out, static_cast<std::size_t>(bins_bytes(part.numel))};
-      out += send[at].size();
+      out += next_part(numel(send[at]));
     }
     if (arrives(r)) {
       receive[at] = {in, static_cast<std::size_t>(bins_bytes(plan.own.numel))};
-      in += receive[at].size();
+      in += next_part(numel(receive[at]));
     }
   }
   tools_.space().copy_many(moves);
@@ -168,10 +169,10 @@ void BinnedLeafSum::exchange(const BucketPlan& plan) const {
 void BinnedLeafSum::exchange_instances(const BucketPlan& plan) const {
   const OptimizerSetup& setup = tools_.setup;
   const std::int64_t bytes = bins_bytes(plan.own.numel);
-  std::byte* gathered = tools_.memory.gathered.take(instances(setup) * bytes);
+  std::byte* gathered = tools_.memory.gathered.take(instances(setup) * next_part(bytes));
   std::vector<Span<std::byte>> receive;
   for (int i = 0; i < instances(setup); ++i) {
-    receive.push_back({gathered + i * bytes, static_cast<std::size_t>(bytes)});
+    receive.push_back({gathered + i * next_part(bytes), static_cast<std::size_t>(bytes)});
   }
   const Span<std::byte> own = receive[instance(setup)];
   std::vector<Move> moves;

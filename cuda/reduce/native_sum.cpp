@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cuda/comm/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/packed_exchange.hpp"
 #include "cuda/reduce/leaf_sum.hpp"
 #include "cuda/reduce/node_store.hpp"
 
@@ -105,13 +106,13 @@ NodeValues NativeSum::scattered(const BucketPlan& plan) {
 NodeValues NativeSum::over_instances(const BucketPlan& plan, const NodeValues& mine) const {
   const OptimizerSetup& setup = tools_.setup;
   const std::int64_t numel = plan.own.numel;
-  const std::int64_t both_bytes = 2 * numel * static_cast<std::int64_t>(sizeof(float));
-  auto* both = reinterpret_cast<float*>(tools_.memory.gathered.take(both_bytes));
-  const NodeValues packed = NodeValues::packed(TensorView{both, DType::fp32, numel});
-  tools_.space().fill(both, 0,
-                      numel * static_cast<std::int64_t>(sizeof(float)));  // padding is added too
+  const std::int64_t bytes = numel * static_cast<std::int64_t>(sizeof(float));
+  std::byte* const memory = tools_.memory.gathered.take(next_part(bytes) + bytes);
+  auto* own = reinterpret_cast<float*>(memory);
+  const NodeValues packed = NodeValues::packed(TensorView{own, DType::fp32, numel});
+  tools_.space().fill(own, 0, bytes);  // padding is added too
   copy(plan, mine, packed, {});
-  float* result = both + numel;
+  auto* result = reinterpret_cast<float*>(memory + next_part(bytes));
   std::vector<std::int64_t> counts;
   std::vector<Span<std::byte>> receive;
   Span<float> share;
@@ -123,8 +124,8 @@ NodeValues NativeSum::over_instances(const BucketPlan& plan, const NodeValues& m
     if (i == instance(setup)) share = part;
     receive.push_back(std::as_writable_bytes(part));
   }
-  tools_.comm_groups.replicas->native_reduce_scatter({both, static_cast<std::size_t>(numel)},
-                                                     counts, share);
+  tools_.comm_groups.replicas->native_reduce_scatter({own, static_cast<std::size_t>(numel)}, counts,
+                                                     share);
   tools_.comm_groups.replicas->all_gather(std::as_bytes(share), receive);
   return NodeValues::packed(TensorView{result, DType::fp32, numel});
 }

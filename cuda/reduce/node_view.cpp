@@ -23,7 +23,7 @@ std::vector<NodeView> exchange_instances(const ReduceTools& tools, const MicroBa
   const std::int64_t numel = plan.own.numel;
   std::int64_t total = 0;
   for (int i = 0; i < instances(setup); ++i) {
-    total += up_to_words(message_bytes(setup, numbers.instance_nodes(i), numel));
+    total += next_part(message_bytes(setup, numbers.instance_nodes(i), numel));
   }
   std::byte* at = tools.memory.gathered.take(total);
   std::vector<Span<std::byte>> receive;
@@ -36,7 +36,7 @@ std::vector<NodeView> exchange_instances(const ReduceTools& tools, const MicroBa
                                            : nodes_at(setup, sent, numel, at);
     nodes.insert(nodes.end(), here.begin(), here.end());
     receive.push_back({at, static_cast<std::size_t>(bytes)});
-    at += up_to_words(bytes);
+    at += next_part(bytes);
   }
   tools.comm_groups.replicas->all_gather(receive[instance(setup)], receive);
   return nodes;

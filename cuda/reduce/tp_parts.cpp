@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cuda/comm/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/packed_exchange.hpp"
 #include "cuda/comm/exchange/step_ranks.hpp"
 
 namespace zeroproof::cuda {
@@ -14,13 +15,13 @@ std::vector<NodeValues> all_parts(const ReduceTools& tools, const BucketPlan& pl
   const OptimizerSetup& setup = tools.setup;
   const std::int64_t width = num_bytes(setup.grad_dtype);
   const std::int64_t part_bytes = plan.replicated_numel * width;
-  std::byte* at = tools.memory.gathered.take(tp_ranks(setup) * part_bytes);
+  std::byte* at = tools.memory.gathered.take(tp_ranks(setup) * next_part(part_bytes));
   std::vector<Span<std::byte>> receive;
   std::vector<NodeValues> parts;
   for (int r = 0; r < tp_ranks(setup); ++r) {
     receive.push_back({at, static_cast<std::size_t>(part_bytes)});
     parts.push_back(NodeValues::packed(TensorView{at, setup.grad_dtype, plan.replicated_numel}));
-    at += part_bytes;
+    at += next_part(part_bytes);
   }
   const auto self = static_cast<std::size_t>(tp_rank(setup));
   std::vector<Move> moves;

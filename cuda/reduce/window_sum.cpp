@@ -148,11 +148,11 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<NodeView>& nodes
         place_on(here, shared_memory_group_.place(rank)) != own_place)
       continue;
     parts[r] = plan.part(rank);
-    leaving += up_to_words(message_bytes(tools_.setup, nodes_[here], parts[r].numel));
+    leaving += next_part(message_bytes(tools_.setup, nodes_[here], parts[r].numel));
   }
   for (std::size_t machine = 0; machine < nodes_.size(); ++machine) {
     if (machine != here)
-      arriving += up_to_words(message_bytes(tools_.setup, nodes_[machine], plan.own.numel));
+      arriving += next_part(message_bytes(tools_.setup, nodes_[machine], plan.own.numel));
   }
   std::byte* out = tools_.memory.out.take(leaving);
   for (std::size_t r = 0; r < world; ++r) {
@@ -167,7 +167,7 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<NodeView>& nodes
     const std::int64_t bytes = message_bytes(tools_.setup, nodes_[here], parts[r].numel);
     pack_nodes(tools_, loop, parts[r].numel, nodes_[here], near_nodes_, out);
     send[r] = {out, static_cast<std::size_t>(bytes)};
-    out += up_to_words(bytes);
+    out += next_part(bytes);
   }
   std::byte* in = tools_.memory.in.take(arriving);
   for (std::size_t machine = 0; machine < nodes_.size(); ++machine) {
@@ -177,7 +177,7 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<NodeView>& nodes
     const std::vector<NodeView> sent = nodes_at(tools_.setup, nodes_[machine], plan.own.numel, in);
     nodes.insert(nodes.end(), sent.begin(), sent.end());
     receive[from] = {in, static_cast<std::size_t>(bytes)};
-    in += up_to_words(bytes);
+    in += next_part(bytes);
   }
   comm.all_to_all(send, receive);
 }

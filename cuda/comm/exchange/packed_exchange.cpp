@@ -5,9 +5,9 @@
 namespace zeroproof::cuda {
 namespace {
 
-std::size_t bytes_of(const Stretches& stretches) {
-  std::size_t bytes = 0;
-  for (const Span<std::byte> stretch : stretches) bytes += stretch.size();
+std::int64_t bytes_of(const Stretches& stretches) {
+  std::int64_t bytes = 0;
+  for (const Span<std::byte> stretch : stretches) bytes += numel(stretch);
   return bytes;
 }
 
@@ -15,9 +15,9 @@ bool is_scattered(const Stretches& stretches) { return stretches.size() > 1; }
 
 /// Bytes of all scattered parts: the size of a message buffer.
 std::int64_t scattered_bytes(const std::vector<Stretches>& parts) {
-  std::size_t bytes = 0;
-  for (const Stretches& part : parts) bytes += is_scattered(part) ? bytes_of(part) : 0;
-  return static_cast<std::int64_t>(bytes);
+  std::int64_t bytes = 0;
+  for (const Stretches& part : parts) bytes += is_scattered(part) ? next_part(bytes_of(part)) : 0;
+  return bytes;
 }
 
 void pack(const Stretches& from, std::byte* packed, std::vector<Move>& moves) {
@@ -44,8 +44,8 @@ std::vector<Span<std::byte>> in_one(const std::vector<Stretches>& parts, std::by
   std::vector<Span<std::byte>> all;
   for (const Stretches& part : parts) {
     if (is_scattered(part)) {
-      all.push_back({buffer, bytes_of(part)});
-      buffer += all.back().size();
+      all.push_back({buffer, static_cast<std::size_t>(bytes_of(part))});
+      buffer += next_part(bytes_of(part));
     } else {
       all.push_back(part.empty() ? Span<std::byte>() : part.front());
     }
@@ -67,7 +67,7 @@ std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vect
                                              const std::vector<std::int64_t>& recv_bytes,
                                              GrowingBuffer& out, GrowingBuffer& in) {
   std::int64_t arriving = 0;
-  for (const std::int64_t bytes : recv_bytes) arriving += up_to_words(bytes);
+  for (const std::int64_t bytes : recv_bytes) arriving += next_part(bytes);
   const std::vector<Span<std::byte>> leaving = in_one(send, out.take(scattered_bytes(send)));
   std::byte* at = in.take(arriving);
   std::vector<Span<std::byte>> arrived;
@@ -75,7 +75,7 @@ std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vect
   for (std::size_t rank = 0; rank < send.size(); ++rank) {
     if (is_scattered(send[rank])) pack(send[rank], leaving[rank].data(), moves);
     arrived.push_back({at, static_cast<std::size_t>(recv_bytes[rank])});
-    at += up_to_words(recv_bytes[rank]);
+    at += next_part(recv_bytes[rank]);
   }
   out.space().copy_many(moves);
   const std::vector<Span<const std::byte>> sent(leaving.begin(), leaving.end());

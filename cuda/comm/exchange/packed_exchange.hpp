@@ -15,8 +15,10 @@ namespace zeroproof::cuda {
 /// Memory that is sent as one message, in this order.
 using Stretches = std::vector<Span<std::byte>>;
 
-/// Offset of the next message after one of this many bytes: each may start with fp32.
-constexpr std::int64_t up_to_words(std::int64_t bytes) { return (bytes + 3) / 4 * 4; }
+/// Offset of the next part in a message buffer after one of this many bytes: every part begins at a
+/// multiple of 16 bytes, because kernels move 16 bytes at a time. Bytes in between are in no
+/// message, and are neither written nor read.
+constexpr std::int64_t next_part(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
 /// Adds the elements that a rank owns in a buffer that starts at global index `base`, elements of
 /// `width` bytes.
@@ -27,8 +29,7 @@ void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64
 void unpack(const std::byte* packed, const Stretches& to, std::vector<Move>& moves);
 
 /// send: [world_size], empty for nothing. recv_bytes: [world_size]. Returns the data received from
-/// every rank, packed in `in`, each aligned to 4 bytes, because it may be fp32. A world of one rank
-/// communicates nothing.
+/// every rank, packed in `in`. A world of one rank communicates nothing.
 std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vector<Stretches>& send,
                                              const std::vector<std::int64_t>& recv_bytes,
                                              GrowingBuffer& out, GrowingBuffer& in);

@@ -5,6 +5,7 @@
 #include <doctest.h>
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -87,6 +88,22 @@ inline std::vector<int> visits_of(const AccountedRun& run, std::size_t num_units
   return visits;
 }
 
+/// Finds received parts of a reduction that do not begin at a multiple of 16 bytes.
+class AlignedParts final : public WrappedCommunicator {
+ public:
+  using WrappedCommunicator::WrappedCommunicator;
+
+  void all_to_all(Span<const Span<const std::byte>> send,
+                  Span<const Span<std::byte>> recv) override {
+    for (const Span<std::byte> part : recv) {
+      if (!part.empty() && reinterpret_cast<std::uintptr_t>(part.data()) % 16 != 0) ++unaligned;
+    }
+    inner_.all_to_all(send, recv);
+  }
+
+  int unaligned = 0;
+};
+
 /// The groups of one rank, each with a separate record.
 class CountedGroups {
  public:
@@ -162,6 +179,8 @@ inline void count_steps(const AccountedRun& run, DistributedOptimizer& optimizer
 /// Errors: those of the optimizer.
 inline RankAccount account_rank(const AccountedRun& run, const World& world, GridPlace place) {
   CountedGroups groups(place);
+  AlignedParts parts(*place.comm);
+  place.comm = &parts;
   WorldRank rank(world, place);
   if (run.grid.tp == 1) rank.setup.placement.clear();
   const OptimizerSetup& setup = rank.setup;
@@ -178,6 +197,8 @@ inline RankAccount account_rank(const AccountedRun& run, const World& world, Gri
   account.predicted_traffic = predict_traffic(shape, run.overflows);
   account.predicted_memory = predict_memory(shape);
   count_steps(run, *rank.optimizer, source, groups, account);
+  if (parts.unaligned > 0 && account.problem.empty())
+    account.problem = std::to_string(parts.unaligned) + " parts are not at multiples of 16 bytes";
   account.memory = rank.optimizer->memory();
   if (account.problem.empty()) {
     account.problem =

@@ -170,7 +170,8 @@ class PlanListing {
     const bool here = i < leaves(shape_.rank).size();
     const bool kept = shape_.keeps_leaves();
     if (here && bucket.tp_replicated > 0) {
-      grow(gathered_, shape_.tp_size * bucket.tp_replicated * num_bytes(shape_.grad_dtype));
+      const std::int64_t part = bucket.tp_replicated * num_bytes(shape_.grad_dtype);
+      grow(gathered_, shape_.tp_size * ((part + 15) / 16 * 16));
       grow(combined_, 4 * bucket.range.numel());
     }
     if (here && windows()) {
@@ -229,7 +230,7 @@ class PlanListing {
   }
   void gather(MemoryTally& tally, const GatherShape& unit, std::int64_t param) {
     tally.add(MemoryClass::param_full, param * unit.range.numel());
-    if (shape_.world_size > 1 && !windows()) grow(in_, param * unit.split);
+    if (shape_.world_size > 1 && !windows()) grow(in_, unit.split.packed_bytes(param));
   }
 
   /// Forward through the units, and back: a unit's gradient is allocated, complete buckets are

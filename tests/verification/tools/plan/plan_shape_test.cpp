@@ -40,7 +40,7 @@ std::vector<BucketShape> listed(const PredictedStep& shape) {
 bool same(const BucketShape& a, const BucketShape& b) {
   return a.range == b.range && a.owned == b.owned && a.owned_by_all == b.owned_by_all &&
          a.owners == b.owners && a.split == b.split && a.split_here == b.split_here &&
-         a.quads == b.quads && a.in_order == b.in_order;
+         a.others == b.others && a.in_order == b.in_order;
 }
 
 bool same(const GatherShape& a, const GatherShape& b) {
@@ -144,7 +144,7 @@ TEST_CASE("a stretch continues where shard and whole do, with any gap in the num
   CHECK(shape.persistent.all == 1024 + 1024 + 1000 + 24);
   CHECK(shape.persistent.owned == 2048);
   CHECK(shape.persistent.owners == 3);
-  CHECK(shape.persistent.split == 0);
+  CHECK(shape.persistent.split == PartLengths{});
   CHECK(shape.units[0].all == 2048);
   CHECK(shape.units[0].owners == 2);
 }

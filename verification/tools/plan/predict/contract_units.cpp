@@ -1,6 +1,7 @@
 #include "verification/tools/plan/predict/contract_units.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "verification/tools/plan/predict/bucket_classes.hpp"
@@ -61,13 +62,15 @@ class UnitCounter {
   }
 
   GatherShape count(const FlatRange& unit) {
-    if (elements(unit) == 0) return {unit, 0, 0, 0, 0};
+    if (elements(unit) == 0) return {.range = unit};
     find_breaks(unit);
     const ChunkedBucket first = bucket_at(unit.begin);
     if (first.holders() ==
         1) {  // and of the buckets behind it: one rank has everything, in one piece but for padding
       const std::int64_t all = elements(unit);
-      return {unit, owned(unit), all, breaks_.empty() ? 0 : all, 1};
+      GatherShape shape{.range = unit, .owned = owned(unit), .all = all, .owners = 1};
+      if (!breaks_.empty()) shape.split.add(all);
+      return shape;
     }
     Parts parts = parts_of(unit);
     const std::vector<Part> same = parts.same;
@@ -78,7 +81,7 @@ class UnitCounter {
     std::int64_t single = 0;  // elements of ranks that have one stretch
     for (const Part& part : parts.same) single += elements_of_unbroken(part);
     for (const Part& part : parts.tail) add_tail(part, same, owners, single);
-    return {unit, owned(unit), elements(unit), elements(unit) - single, owners};
+    return {unit, owned(unit), elements(unit), split(unit, same, parts.tail, single), owners};
   }
 
  private:
@@ -143,13 +146,15 @@ class UnitCounter {
     }
   }
 
+  std::vector<TensorSlot>::const_iterator first_tensor(const FlatRange& unit) const {
+    return std::ranges::lower_bound(layout_.tensors(), unit.begin, {}, &TensorSlot::begin);
+  }
+
   /// Padding between two tensors of a unit: no stretch continues across it.
   void find_breaks(const FlatRange& unit) {
     breaks_.clear();
     const std::vector<TensorSlot>& tensors = layout_.tensors();
-    auto slot =
-        std::lower_bound(tensors.begin(), tensors.end(), unit.begin,
-                         [](const TensorSlot& s, std::int64_t begin) { return s.begin < begin; });
+    auto slot = first_tensor(unit);
     std::int64_t end = unit.begin;  // of the last tensor that is not empty
     for (; slot != tensors.end() && slot->begin < unit.end; ++slot) {
       if (slot->numel == 0) continue;
@@ -217,12 +222,53 @@ class UnitCounter {
     }
   }
 
+  /// The parts of ranks that have more than one stretch: all elements but `single`. Only ranks at
+  /// the end of a tensor have an odd number of them.
+  PartLengths split(const FlatRange& unit, const std::vector<Part>& same,
+                    const std::vector<Part>& tail, std::int64_t single) const {
+    PartLengths lengths{.numel = elements(unit) - single};
+    std::map<std::int64_t, std::int64_t> elements_of_rank;  // at the ends of tensors
+    for (auto slot = first_tensor(unit); slot != layout_.tensors().end() && slot->begin < unit.end;
+         ++slot) {
+      if (slot->numel == 0) continue;
+      const std::int64_t last = slot->begin + slot->numel - 1;
+      const ChunkedBucket bucket = bucket_at(last);
+      elements_of_rank[bucket.rank_at((last - bucket.begin) / layout_alignment)] += slot->numel;
+    }
+    std::vector<Part> parts = same;
+    parts.insert(parts.end(), tail.begin(), tail.end());
+    for (const auto& [rank, numel] : elements_of_rank) {
+      if (numel % 16 != 0 && stretches(static_cast<int>(rank), parts) > 1)
+        ++lengths.by_remainder[static_cast<std::size_t>(numel % 16)];
+    }
+    return lengths;
+  }
+
+  /// Of one rank, in these parts.
+  std::int64_t stretches(int rank, const std::vector<Part>& parts) const {
+    std::int64_t count = 0, end = -1;
+    for (const Part& part : parts) {
+      const ChunkedBucket& bucket = part.bucket;
+      FlatRange slice =
+          contract_slice({bucket.begin, bucket.element(bucket.chunks)}, shape_.world_size, rank);
+      slice = {std::max(slice.begin, bucket.element(part.begin)),
+               std::min(slice.end, bucket.element(part.end))};
+      if (slice.begin >= slice.end) continue;
+      const auto breaks_before = [&](std::int64_t place) {
+        return std::lower_bound(breaks_.begin(), breaks_.end(), place) - breaks_.begin();
+      };
+      const bool goes_on =
+          slice.begin == end && breaks_before(slice.begin + 1) == breaks_before(slice.begin);
+      count += (goes_on ? 0 : 1) + breaks_before(slice.end) - breaks_before(slice.begin + 1);
+      end = slice.end;
+    }
+    return count;
+  }
+
   /// Of this rank: by its slices up to where a tensor begins and ends.
   std::int64_t owned(const FlatRange& unit) const {
     const std::vector<TensorSlot>& tensors = layout_.tensors();
-    auto slot =
-        std::lower_bound(tensors.begin(), tensors.end(), unit.begin,
-                         [](const TensorSlot& s, std::int64_t begin) { return s.begin < begin; });
+    auto slot = first_tensor(unit);
     std::int64_t sum = 0;
     for (; slot != tensors.end() && slot->begin < unit.end; ++slot)
       sum += owned_before(slot->begin + slot->numel) - owned_before(slot->begin);

@@ -108,7 +108,7 @@ LeafStacks::LeafStacks(const PredictedStep& shape) : shape_(shape) {
     joined_.push_back(instance_nodes(shape, instance));
     joined_total_.nodes += joined_.back().nodes;
     joined_total_.leaves += joined_.back().leaves;
-    odd_instances_ += joined_.back().leaves % 2;
+    ++instances_by_units_[units_of(shape.node_bytes(joined_.back().nodes, joined_.back().leaves))];
   }
 }
 
@@ -123,7 +123,7 @@ const InstanceStacks& LeafStacks::of(int instance) {
     stacks_.left += left;
     stacks_.holders += left > 0 ? 1 : 0;
     stacks_.left_leaves += leaves_left(leaves);
-    stacks_.odd_holders += leaves_left(leaves) % 2;
+    ++stacks_.holders_by_units[units_of(shape_.node_bytes(left, leaves_left(leaves)))];
   }
   if (!shape_.keeps_leaves()) count_most(instance);
   return stacks_;

@@ -1,13 +1,22 @@
 #pragma once
 // Effect of a run's leaves on stacks of nodes (R11), counted once for all ranks of an instance.
 
+#include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "verification/tools/plan/predict/predicted_step.hpp"
 
 namespace zeroproof {
+
+/// Messages by the bytes of an element in them: by half of that number, modulo 8. Messages of one
+/// class have the same distance to the next multiple of 16 bytes.
+using ByUnits = std::array<std::int64_t, 8>;
+inline std::size_t units_of(std::int64_t element_bytes) {
+  return static_cast<std::size_t>(element_bytes / 2 % 8);
+}
 
 /// Leaf numbers of the tree (R11, u = j * cp + c) that a data rank supplies: first, first + step
 /// and so on.
@@ -62,7 +71,7 @@ struct InstanceStacks {
   std::int64_t left = 0;         ///< entries left on the ranks' own stacks
   std::int64_t holders = 0;      ///< ranks with such an entry
   std::int64_t left_leaves = 0;  ///< entries that are leaves
-  std::int64_t odd_holders = 0;  ///< ranks with an odd number of those
+  ByUnits holders_by_units{};    ///< ranks by the bytes of an element in their message
   /// For leaves that are not kept: entries on the stacks of an owner, each counted with its maximum
   /// between two micro-steps.
   std::int64_t most_nodes = 0;
@@ -82,8 +91,8 @@ class LeafStacks {
   /// instances.
   const JoinedNodes& joined(int instance) const { return joined_[instance]; }
   const JoinedNodes& joined_total() const { return joined_total_; }
-  /// Number of instances with an odd number of such leaves.
-  std::int64_t odd_instances() const { return odd_instances_; }
+  /// Instances by the bytes of an element in their message.
+  const ByUnits& instances_by_units() const { return instances_by_units_; }
 
  private:
   void count_most(int instance);
@@ -91,7 +100,7 @@ class LeafStacks {
   const PredictedStep& shape_;
   std::vector<JoinedNodes> joined_;  // [instances]
   JoinedNodes joined_total_;
-  std::int64_t odd_instances_ = 0;
+  ByUnits instances_by_units_{};
   int counted_ = -1;
   InstanceStacks stacks_;  // of instance counted_
 };

@@ -71,7 +71,7 @@ void set_contract_rank(PredictedStep& shape, int rank) {
     bucket.owned = contract_slice(bucket.range, shape.world_size, rank).numel();
     bucket.owned_by_all = numel;
     bucket.owners = std::min<std::int64_t>(numel / layout_alignment, shape.world_size);
-    bucket.quads = (numel - bucket.owned) / 4;  // parts are multiples of 1024
+    bucket.others = {.numel = numel - bucket.owned};  // parts are multiples of 1024
     shape.shard_numel += bucket.count * bucket.owned;
   }
 }
@@ -99,12 +99,12 @@ void set_buckets(PredictedStep& shape, const ShardMap& shards) {
       const std::int64_t numel = shards.owned_numel(b, rank);
       bucket.owned_by_all += numel;
       bucket.owners += numel > 0 ? 1 : 0;
-      if (is_split(owned)) bucket.split += numel;
       if (!owned.empty())
         bucket.in_order = bucket.in_order && !is_split(owned) && owned.front().begin == end;
       if (!owned.empty()) end = owned.back().end;
       if (rank != shape.rank) {
-        bucket.quads += (numel + 3) / 4;
+        bucket.others.add(numel);
+        if (is_split(owned)) bucket.split.add(numel);
         continue;
       }
       bucket.owned = numel;

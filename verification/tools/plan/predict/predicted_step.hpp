@@ -13,6 +13,7 @@
 #include "common/step/param_scaling.hpp"
 #include "common/step/policy.hpp"
 #include "verification/tools/plan/predict/offload_bytes.hpp"
+#include "verification/tools/plan/predict/part_lengths.hpp"
 
 namespace zeroproof {
 
@@ -27,9 +28,9 @@ struct BucketShape {
   std::int64_t owned = 0;         ///< elements of this rank, padding included
   std::int64_t owned_by_all = 0;  ///< of all ranks; less than the range where padding has no owner
   std::int64_t owners = 0;        ///< ranks that own something of it
-  std::int64_t split = 0;         ///< elements of all ranks whose part is more than one range
-  std::int64_t split_here = 0;    ///< of this rank, if its part is
-  std::int64_t quads = 0;         ///< sum over the other ranks of ceil(elements / 4)
+  PartLengths others{};           ///< the parts of the other ranks
+  PartLengths split{};            ///< of those, parts of more than one range
+  std::int64_t split_here = 0;    ///< elements of this rank, if its part is of more than one range
   bool in_order =
       true;  ///< the parts, in rank order, follow each other from the start of the bucket
   std::int64_t tp_replicated =
@@ -39,6 +40,10 @@ struct BucketShape {
 
   FlatRange all() const { return {range.begin, range.begin + count * range.numel()}; }
   std::int64_t owned_by_others() const { return owned_by_all - owned; }
+  /// Memory of all parts of more than one range in one message buffer.
+  std::int64_t split_bytes(std::int64_t width) const {
+    return split.packed_bytes(width) + next_part(width * split_here);
+  }
   std::int64_t other_owners() const { return owners - (owned > 0 ? 1 : 0); }
 };
 
@@ -48,7 +53,7 @@ struct GatherShape {
   FlatRange range;          ///< of a unit
   std::int64_t owned = 0;   ///< elements of this rank
   std::int64_t all = 0;     ///< of all ranks
-  std::int64_t split = 0;   ///< of all ranks that have more than one stretch
+  PartLengths split{};      ///< of the ranks that have more than one stretch
   std::int64_t owners = 0;  ///< ranks that have elements
 };
 

@@ -50,21 +50,22 @@ class Messages {
       : shape_(shape),
         computes_(own_leaves(shape) > 0),
         joined_bytes_(shape.node_bytes(stacks.joined_total().nodes, stacks.joined_total().leaves)),
-        odd_instances_(stacks.odd_instances()),
+        instances_by_units_(stacks.instances_by_units()),
         receives_(stacks.of(shape.instance).leaves > 0),
         mine_(nodes_left(own_micro_batch_index(shape))),
-        odd_(leaves_left(own_micro_batch_index(shape)) % 2),
         stacks_(stacks.of(shape.instance)),
         my_bytes_(shape.node_bytes(mine_, leaves_left(own_micro_batch_index(shape)))),
         other_bytes_(shape.node_bytes(stacks_.left, stacks_.left_leaves) - my_bytes_),
-        senders_(stacks_.holders - (mine_ > 0 ? 1 : 0)) {
+        senders_(stacks_.holders - (mine_ > 0 ? 1 : 0)),
+        others_by_units_(stacks_.holders_by_units) {
+    --others_by_units_[units_of(my_bytes_)];
     for (const BucketShape& bucket : shape.buckets) {
       add_tp_parts(bucket);
       if (!adds_whole_leaves(shape)) add_sums(bucket);
       if (shape.reads_in_place()) continue;  // nothing is gathered
-      if (shape.stage == 0 && shape.world_size > 1) grow(in_, 4 * bucket.split);
+      if (shape.stage == 0 && shape.world_size > 1) grow(in_, bucket.split_bytes(4));
       if ((shape.stage == 1 || shape.stage == 2) && whole_param_numel(shape) > 0)
-        gather(bucket.split);
+        grow(in_, bucket.split_bytes(num_bytes(shape.param_dtype)));
     }
     if (shape.stage != 3 || shape.world_size == 1 || shape.reads_in_place()) return;
     gather(shape.persistent.split);
@@ -74,43 +75,46 @@ class Messages {
   std::int64_t total() const { return out_ + in_ + gathered_; }
 
  private:
-  static std::int64_t up_to_words(std::int64_t bytes) { return (bytes + 3) / 4 * 4; }
-
   static void grow(std::int64_t& buffer, std::int64_t bytes) { buffer = std::max(buffer, bytes); }
 
-  void gather(std::int64_t split) { grow(in_, num_bytes(shape_.param_dtype) * split); }
+  void gather(const PartLengths& split) {
+    grow(in_, split.packed_bytes(num_bytes(shape_.param_dtype)));
+  }
 
   void add_tp_parts(const BucketShape& bucket) {
     if (computes_)
-      grow(gathered_, shape_.tp_size * bucket.tp_replicated * num_bytes(shape_.grad_dtype));
+      grow(gathered_,
+           shape_.tp_size * next_part(bucket.tp_replicated * num_bytes(shape_.grad_dtype)));
   }
 
   void add_sums(const BucketShape& bucket) {
     std::int64_t joined = 0;  // bytes from all instances
-    const std::int64_t split_others = bucket.split - bucket.split_here;
     const bool sends_nodes = !(shape_.reads_in_place() && shape_.grad_sum == GradSum::tree);
     if (!shape_.keeps_leaves() && sends_nodes) {
       const std::int64_t width = bucket.tp_replicated > 0 ? 4 : num_bytes(shape_.grad_dtype);
-      if (computes_) grow(out_, width * split_others);
-      grow(in_, up_to_words(width * bucket.owned) * senders_);
+      if (computes_) grow(out_, bucket.split.packed_bytes(width));
+      grow(in_, next_part(width * bucket.owned) * senders_);
     }
     switch (shape_.grad_sum) {
       case GradSum::tree:
-        joined = joined_bytes_ * bucket.owned + padding(bucket, odd_instances_);
+        joined = joined_bytes_ * bucket.owned + padding(bucket, instances_by_units_);
         if (!shape_.keeps_leaves() || !sends_nodes) break;
-        grow(out_, my_bytes_ * (mine_ == 1 ? split_others : bucket.owned_by_others()));
-        grow(in_, other_bytes_ * bucket.owned + padding(bucket, stacks_.odd_holders - odd_));
+        grow(out_, (mine_ == 1 ? bucket.split : bucket.others).packed_bytes(my_bytes_));
+        grow(in_, other_bytes_ * bucket.owned + padding(bucket, others_by_units_));
         break;
       case GradSum::binned:
-        joined = shape_.instances * bin_bytes(bucket.owned);
+        joined = shape_.instances * next_part(bin_bytes(bucket.owned));
         if (shape_.space == Space::device && shape_.cp > 1 && receives_)
           grow(gathered_, 4 * bucket.owned);
         if (!shape_.keeps_leaves()) break;
-        grow(out_, mine_ == 0 ? 0 : 8 * bucket.owned_by_others() + 4 * bucket.quads);
-        grow(in_, bin_bytes(bucket.owned) * senders_);
+        if (mine_ > 0) {
+          grow(out_,
+               bucket.others.sum([](std::int64_t numel) { return next_part(bin_bytes(numel)); }));
+        }
+        grow(in_, next_part(bin_bytes(bucket.owned)) * senders_);
         break;
       case GradSum::native:
-        joined = 8 * bucket.owned;
+        joined = next_part(4 * bucket.owned) + 4 * bucket.owned;
         if (shape_.world_size == 1) break;
         grow(out_, bucket.in_order ? 0 : 4 * bucket.owned_by_all);
         grow(in_, 4 * bucket.owned);
@@ -119,23 +123,27 @@ class Messages {
     if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, joined);
   }
 
-  /// Nodes from each rank or instance begin at a word: two bytes of padding for each with an odd
-  /// number of elements in 16-bit leaves.
-  std::int64_t padding(const BucketShape& bucket, std::int64_t odd) const {
-    return shape_.leaf_bytes() == 2 && bucket.owned % 2 == 1 ? 2 * odd : 0;
+  /// Bytes between the parts from these ranks or instances.
+  static std::int64_t padding(const BucketShape& bucket, const ByUnits& messages) {
+    std::int64_t bytes = 0;
+    for (std::size_t units = 0; units < messages.size(); ++units) {
+      const std::int64_t length = 2 * static_cast<std::int64_t>(units) * bucket.owned;
+      bytes += messages[units] * (next_part(length) - length);
+    }
+    return bytes;
   }
 
   const PredictedStep& shape_;
   const bool computes_;
-  const std::int64_t joined_bytes_;   // of one element in the messages between all instances
-  const std::int64_t odd_instances_;  // instances that send an odd number of leaves
-  const bool receives_;               // some rank of the instance has a leaf
-  const std::int64_t mine_;           // nodes left on this rank's stack
-  const std::int64_t odd_;            // whether an odd number of those are leaves
+  const std::int64_t joined_bytes_;  // of one element in the messages between all instances
+  const ByUnits instances_by_units_;
+  const bool receives_;      // some rank of the instance has a leaf
+  const std::int64_t mine_;  // nodes left on this rank's stack
   const InstanceStacks stacks_;
   const std::int64_t my_bytes_;     // of one element in the messages with all nodes of this rank
   const std::int64_t other_bytes_;  // and in those of the other ranks
   const std::int64_t senders_;      // other ranks with a leaf
+  ByUnits others_by_units_;         // messages of the other ranks
   std::int64_t out_ = 0, in_ = 0, gathered_ = 0;
 };
 

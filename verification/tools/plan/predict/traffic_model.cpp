@@ -130,8 +130,7 @@ class TrafficWalk {
         sent->sent_bytes += count * my_node_bytes_ * bucket.owned_by_others();
         sent->received_bytes += count * other_node_bytes_ * bucket.owned;
       } else {
-        sent->sent_bytes +=
-            my_nodes_ > 0 ? count * (8 * bucket.owned_by_others() + 4 * bucket.quads) : 0;
+        sent->sent_bytes += my_nodes_ > 0 ? count * bucket.others.sum(bin_bytes) : 0;
         sent->received_bytes += count * other_holders_ * bin_bytes(bucket.owned);
       }
     }

@@ -33,11 +33,11 @@ class Stretches {
     mine.numel += numel;
   }
   GatherShape result(const FlatRange& range, int rank) const {
-    GatherShape shape{range, ranks_[rank].numel, 0, 0, 0};
+    GatherShape shape{.range = range, .owned = ranks_[rank].numel};
     for (const OfRank& of_rank : ranks_) {
       shape.all += of_rank.numel;
       shape.owners += of_rank.numel > 0 ? 1 : 0;
-      if (of_rank.count > 1) shape.split += of_rank.numel;
+      if (of_rank.count > 1) shape.split.add(of_rank.numel);
     }
     return shape;
   }
