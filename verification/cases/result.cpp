@@ -4,6 +4,19 @@
 
 namespace zeroproof::verification {
 
+std::string describe(const BrokenMessage& m) {
+  const auto hex = [](int byte) {
+    const char* const digits = "0123456789abcdef";
+    return std::string("0x") + digits[byte / 16] + digits[byte % 16];
+  };
+  return m.collective + " #" + std::to_string(m.number) + " of " + m.group + ", from rank " +
+         std::to_string(m.from) + " to rank " + std::to_string(m.to) + ": byte " +
+         std::to_string(m.first) + " of " + std::to_string(m.num_bytes) + " was sent as " +
+         hex(m.sent) + " and received as " + hex(m.received) + "; " +
+         (m.differing == 1 ? "no other byte differs"
+                           : std::to_string(m.differing) + " bytes differ");
+}
+
 std::string describe(const Divergence& d) {
   if (!d.call.empty()) {
     const std::string element = d.shard_index < 0 ? "" : "[" + std::to_string(d.shard_index) + "]";
@@ -13,6 +26,7 @@ std::string describe(const Divergence& d) {
   if (d.phase) text += ", phase " + std::string(name(*d.phase));
   text += ", rank " + std::to_string(d.rank) + ": " + d.buffer + " " + d.what;
   if (!d.parameter.empty()) text += " at " + d.parameter + d.coordinates;
+  if (d.message) text += ", received in " + describe(*d.message);
   return text;
 }
 

@@ -13,6 +13,7 @@
 #include "common/base/span.hpp"
 #include "common/comm/flight_recorder.hpp"
 #include "common/step/phase.hpp"
+#include "verification/cases/broken_message.hpp"
 #include "verification/cases/case.hpp"
 #include "verification/cases/judged_by.hpp"
 #include "verification/cases/skipped_step.hpp"
@@ -57,6 +58,8 @@ struct Divergence {
       hint;  ///< common property of all differing elements (compare/hint); "" if there is none
   /// for a foreign update: whether any legal order of operations explains it; "" if not checked
   std::string order;
+  /// the message with which the difference came, found when the case is run again
+  std::optional<BrokenMessage> message;
   std::vector<std::pair<std::string, std::string>>
       inputs;  ///< of that element: name, bits and value
 };

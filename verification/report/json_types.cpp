@@ -72,6 +72,11 @@ Divergence divergence_from(const Json& json) {
   d.hint = json.at("hint");
   d.order = json.at("order");
   d.exact_value = json.value("exact", "");
+  if (json.contains("message") && !json.at("message").is_null()) {
+    const Json& m = json.at("message");
+    d.message = {m.at("group"), m.at("collective"), m.at("number"), m.at("from"), m.at("to"),
+                 m.at("bytes"), m.at("differing"),  m.at("first"),  m.at("sent"), m.at("received")};
+  }
   for (const auto& [name, value] : json.at("inputs").members()) d.inputs.emplace_back(name, value);
   return d;
 }
@@ -92,6 +97,19 @@ StepTiming timing_from(const Json& json) {
 
 Json divergence_or_null(const std::optional<Divergence>& d) {
   return d ? to_json_value(*d) : Json(nullptr);
+}
+
+Json message_value(const BrokenMessage& m) {
+  return {{"group", m.group},
+          {"collective", m.collective},
+          {"number", m.number},
+          {"from", m.from},
+          {"to", m.to},
+          {"bytes", m.num_bytes},
+          {"differing", m.differing},
+          {"first", m.first},
+          {"sent", m.sent},
+          {"received", m.received}};
 }
 
 Json skip_value(const SkippedStep& skip) {
@@ -243,6 +261,7 @@ Json to_json_value(const Divergence& d) {
           {"hint", d.hint},
           {"order", d.order},
           {"exact", d.exact_value},
+          {"message", d.message ? message_value(*d.message) : Json(nullptr)},
           {"inputs", std::move(inputs)}};
 }
 

@@ -131,7 +131,10 @@ std::string details_of(const Result& result, const std::string& before_replay) {
   }
   if (result.divergence)
     out += labelled_line("hint", result.divergence->hint) +
-           labelled_line("order", result.divergence->order);
+           labelled_line("order", result.divergence->order) +
+           (result.divergence->message
+                ? labelled_line("message", describe(*result.divergence->message))
+                : "");
   if (result.judged && result.judged->total() > 0)
     out += "  judged    " + to_string(*result.judged) + "\n";
   if (result.ulps.sign_or_nan > 0 || result.ulps.largest > 0) {

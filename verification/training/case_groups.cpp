@@ -95,6 +95,7 @@ class Wave {
        const std::vector<CaseSpec>& cases, int cases_at_once)
       : settings_(settings),
         experiment_(experiment),
+        cases_at_once_(cases_at_once),
         leaves_(experiment, settings.kept),
         runs_(cases.size()) {
     if (settings.with_truth)
@@ -149,16 +150,41 @@ class Wave {
                "equal gradients must result in equal bits", "test this machine's memory");
       group.trace = std::move(trace);
     }
+    std::vector<Result> results;
     for (const auto& run : runs_) {
-      Result result = run->result(hash, replay_line(settings_.options, run->spec().id()));
-      if (group.trace) say_norm(result, *group.trace);
-      group.results.push_back(std::move(result));
+      results.push_back(run->result(hash, replay_line(settings_.options, run->spec().id())));
+      if (group.trace) say_norm(results.back(), *group.trace);
     }
+    settings_.thread_pool.for_each(static_cast<std::int64_t>(runs_.size()), [&](std::int64_t i) {
+      if (!runs_[i]->broke_off()) name_message(runs_[i]->spec(), results[i]);
+    });
+    for (Result& result : results) group.results.push_back(std::move(result));
   }
 
  private:
+  /// Runs a case that no error ended again up to its first difference, with a log of all messages,
+  /// to name a broken one. The first run has no log, since a case fails the same way every time.
+  /// Collective, because all processes of a case have the same first difference.
+  void name_message(const CaseSpec& spec, Result& result) const {
+    const bool has_messages = spec.world.size > 1 && spec.implementation.space == Space::host;
+    if (!has_messages || !result.divergence) return;
+    const Divergence& first = *result.divergence;
+    CaseRun again(experiment_, spec, settings_.make_world(spec), settings_.options.fault,
+                  cases_at_once_, true);
+    GradCache leaves(experiment_, settings_.kept);
+    for (std::int64_t step = 1; step <= first.step; ++step) {
+      again.run_step(step, leaves, nullptr);
+      leaves.forget();
+    }
+    const std::optional<Divergence> found = again.result({}, "").divergence;
+    if (!found || earlier(*found, first) || earlier(first, *found) || !found->message) return;
+    result.divergence->message = found->message;
+    result.reason = describe(*result.divergence);
+  }
+
   const GroupSettings& settings_;
   const Experiment& experiment_;
+  const int cases_at_once_;
   GradCache leaves_;
   std::unique_ptr<DenseBaseline> truth_;
   std::vector<std::unique_ptr<CaseRun>> runs_;

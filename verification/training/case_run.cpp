@@ -106,16 +106,20 @@ RankComparison::MakeOptimizer candidate_factory(Implementation implementation,
 }
 
 CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world,
-                 std::string fault, int cases_at_once)
+                 std::string fault, int cases_at_once, bool keep_messages)
     : experiment_(experiment),
       spec_(spec),
       world_(std::move(world)),
       fault_(std::move(fault)),
       layout_(experiment, spec, world_->size()),
+      transport_(static_cast<std::size_t>(world_->size())),
       ranks_(static_cast<std::size_t>(world_->size())),
       device_calls_(ranks_.size()) {
   try {
-    world_->run([&](int rank, const RankComparison::Communicators& comms) {
+    world_->run([&](int rank, RankComparison::Communicators comms) {
+      comms.keep_messages = keep_messages;
+      if (!fault_.empty()) transport_[rank] = plant_transport(fault_, *comms.candidate);
+      if (transport_[rank]) comms.candidate = transport_[rank].get();
       ranks_[rank] = std::make_unique<RankComparison>(
           experiment_, spec_, layout_, comms, threads_per_rank(spec_, cases_at_once),
           candidate_factory(spec_.implementation, fault_, spec_.mode));

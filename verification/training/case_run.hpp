@@ -21,9 +21,10 @@ bool earlier(const Divergence& a, const Divergence& b);
 class CaseRun {
  public:
   /// fault: identifier of a planted fault for the candidate, "" for none. cases_at_once: number of
-  /// cases that share this machine.
+  /// cases that share this machine. keep_messages: the first difference names the message with
+  /// which it came, if that arrived with other bytes than were sent.
   CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world,
-          std::string fault, int cases_at_once = 1);
+          std::string fault, int cases_at_once = 1, bool keep_messages = false);
 
   const CaseSpec& spec() const { return spec_; }
 
@@ -38,6 +39,9 @@ class CaseRun {
   /// rank 0.
   Result result(const std::optional<Digest>& truth_hash, const std::string& replay);
 
+  /// True if an error ended the case.
+  bool broke_off() const { return !error_.empty(); }
+
   /// Ends the case with a status and the reason for it; further steps do nothing.
   void end(Status status, const std::string& reason);
 
@@ -50,6 +54,7 @@ class CaseRun {
   std::unique_ptr<World> world_;
   std::string fault_;
   CaseLayout layout_;
+  std::vector<std::unique_ptr<Communicator>> transport_;  // [ranks_], null without a fault in it
   std::vector<std::unique_ptr<RankComparison>> ranks_;
   std::vector<std::optional<StepCalls>> device_calls_;  // [ranks_]
   std::int64_t steps_ = 0;

@@ -199,6 +199,7 @@ TEST_CASE("reports: JSON round trip keeps every field") {
                             "",
                             "they hold 0",
                             "in no legal order",
+                            BrokenMessage{"shards", "all_gather", 3, 1, 2, 640, 5, 17, 63, 62},
                             {}};
   r.training->bytes = {
       {1, {8, 9}, {{"master", {4, 5}}}, {{"shards", "all_gather", {1, 2}, {3, 4}, {5, 6}}}}};
@@ -241,6 +242,13 @@ TEST_CASE("reports: JSON round trip keeps every field") {
   CHECK(back[0].divergence->candidate_value == "0x1 (1e-45)");
   CHECK(back[0].divergence->hint == "they hold 0");
   CHECK(back[0].divergence->exact_value == "1e-46");
+  REQUIRE(back[0].divergence->message.has_value());
+  CHECK(describe(*back[0].divergence->message) ==
+        "all_gather #3 of shards, from rank 1 to rank 2: byte 17 of 640 was sent as 0x3f and "
+        "received as 0x3e; 5 bytes differ");
+  CHECK_FALSE(back[2].divergence->message.has_value());
+  CHECK(to_html(report, false).find("  message   all_gather #3 of shards, from rank 1 to rank 2") !=
+        std::string::npos);
   CHECK(back[0].training->tallies.size() == 1);
   CHECK(back[0].training->tallies[0].compared == 100);
   CHECK(back[0].training->skips == r.training->skips);

@@ -130,6 +130,14 @@ def reports():
     limb = report("byte_gpt_tiny/adamw/host/stage0/threads:3/fp16/lockstep/bucket:4096/omp:2",
                   "--fault", "replicated-counted-per-rank", program=zeroproof_faults)
     check(limb["cases"][0]["divergence"]["word"].startswith("limb "), "a limb is reported")
+    worlds = ["threads:3"] + (["mpi:3"] if failing["capabilities"]["mpi"]["available"] else [])
+    for world in worlds:
+        broken = report(tiny.format("adamw", f"stage1/{world}", "fp16"), "--steps", "1", "--fault",
+                        "transport-corrupts-a-line", program=zeroproof_faults)
+        message = broken["cases"][0]["divergence"]["message"]
+        check([message[key] for key in ("collective", "from", "to", "first", "differing")] ==
+              ["all_gather", 0, 2, 0, 128], f"the broken message is reported: {message}")
+    strict(validator, broken, optional, free)
     report("lbfgs/rosenbrock/none/self/contract", "controls/swapped-sums")
     with_value(validator, failing, ("schema",), "zeroproof-report/1")
     with_value(validator, failing, ("summary", "pass"), -1)

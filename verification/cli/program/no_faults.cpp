@@ -20,6 +20,8 @@ std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view, const Optimi
   refuse();
 }
 
+std::unique_ptr<Communicator> plant_transport(std::string_view, Communicator&) { refuse(); }
+
 std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view, const LbfgsSetup&) { refuse(); }
 
 std::unique_ptr<Communicator> plant_fault(std::string_view, Communicator&) { refuse(); }

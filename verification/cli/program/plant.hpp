@@ -23,6 +23,10 @@ std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view fault,
                                                   const OptimizerSetup& setup, Space space,
                                                   bool fused, bool graphs);
 
+/// The communicator of a case with a fault of the transport, below the harness's copies of
+/// messages; null if the fault is not in the transport.
+std::unique_ptr<Communicator> plant_transport(std::string_view fault, Communicator& inner);
+
 /// One rank of production L-BFGS.
 std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view fault, const LbfgsSetup& setup);
 

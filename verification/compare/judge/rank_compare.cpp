@@ -84,6 +84,7 @@ Divergence RankComparison::place(std::int64_t step, Phase phase, std::string_vie
   d.rank = comms_.harness->rank();
   d.buffer = buffer;
   d.what = what;
+  d.message = broken_message_;
   return d;
 }
 

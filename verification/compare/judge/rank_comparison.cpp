@@ -49,6 +49,7 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
   setup.offload.fraction = spec.place.offload.fraction;
   setup.exec.num_threads = omp_threads;
   candidate_groups_.place(setup);
+  if (comms.keep_messages) messages_.emplace().place(setup);
   account_.place(setup);
   candidate_ = make_candidate(setup);
   harness_groups_.place(setup);
@@ -56,7 +57,14 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
   load_first_state();
   storage_ = candidate_->storage();
   count_bytes();
+  check_messages();
   compare_loaded_state();
+}
+
+void RankComparison::check_messages() {
+  if (!messages_) return;
+  const auto broken = messages_->check(harness_setup_, comms_.harness->rank());
+  if (!broken_message_) broken_message_ = broken;
 }
 
 void RankComparison::load_first_state() {
@@ -130,6 +138,7 @@ bool RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_r
   const bool theirs_stops =
       stops_at_overflow(phase, [&] { candidate_->run_phase(phase, for_candidate); });
   const double candidate_seconds = candidate_watch.seconds();
+  check_messages();
   if (phase == Phase::unscale && end_at_overflow(step, ours_stops, theirs_stops, truth))
     return false;
   if (phase >= Phase::unscale && phase <= Phase::cast && !reference_->skipped()) {

@@ -16,6 +16,7 @@
 #include "verification/compare/judge/any_order.hpp"
 #include "verification/compare/judge/byte_account.hpp"
 #include "verification/compare/judge/exact_sums.hpp"
+#include "verification/compare/judge/message_log.hpp"
 #include "verification/compare/judge/rank_buffers.hpp"
 #include "verification/compare/judge/rank_groups.hpp"
 #include "verification/compare/judge/skip_stats.hpp"
@@ -30,6 +31,7 @@ class RankComparison {
     Communicator* reference;
     Communicator* candidate;
     Communicator* harness;
+    bool keep_messages = false;  ///< of the candidate, and compare them after every phase
   };
   using MakeOptimizer = std::function<std::unique_ptr<DistributedOptimizer>(const OptimizerSetup&)>;
 
@@ -100,6 +102,8 @@ class RankComparison {
   bool end_at_overflow(std::int64_t step, bool reference, bool candidate,
                        const reference::DenseOptimizer* truth);
   void compare_loaded_state();
+  /// Compares the messages since the last call, if they are kept. Collective.
+  void check_messages();
   Comparison compare_buffers(const ExposedBuffer& reference, const ExposedBuffer& candidate) const;
   /// Returns the buffers that have the same bits on both sides.
   std::set<BufferId> compare_phase(std::int64_t step, Phase phase, const Buffers& reference,
@@ -175,6 +179,8 @@ class RankComparison {
   Communicators comms_;
   const RankCoords place_;
   RankGroups reference_groups_, candidate_groups_, harness_groups_;
+  std::optional<MessageLog> messages_;
+  std::optional<BrokenMessage> broken_message_;  // the first one that this rank received
   ByteAccount account_;  // outlives the candidate, whose communicators it wraps
   GradMaker grad_maker_;
   OptimizerSetup reference_setup_;

@@ -43,6 +43,7 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
   }
   const bool theirs_stops =
       stops_at_overflow(Phase::unscale, [&] { candidate_->step(for_candidate); });
+  check_messages();
   if (end_at_overflow(step, stops, theirs_stops, truth)) return {};
   sums.candidate = collected_sum(*candidate_);
   keep_sums(ours.at(Phase::reduce).at(BufferId::grad_sum));

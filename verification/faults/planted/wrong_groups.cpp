@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
+#include "verification/cli/program/plant.hpp"
 #include "verification/faults/planted/fault_context.hpp"
 #include "verification/faults/planted/stale_windows.hpp"
 
@@ -20,6 +21,9 @@ class FlippedLine final : public WrappedCommunicator {
     inner_.all_gather(mine, recv);
     if (rank() + 1 != world_size() || recv.front().size() < line) return;
     for (std::byte& byte : recv.front().first(line)) byte ^= std::byte{1};
+  }
+  std::unique_ptr<Communicator> split(int colour) override {
+    return std::make_unique<FlippedLine>(inner_.split(colour));
   }
 };
 
@@ -67,6 +71,11 @@ std::unique_ptr<Communicator> wrong_communicator(std::string_view fault, Communi
   return nullptr;
 }
 
+std::unique_ptr<Communicator> plant_transport(std::string_view fault, Communicator& inner) {
+  if (fault != "transport-corrupts-a-line") return nullptr;
+  return std::make_unique<FlippedLine>(inner);
+}
+
 bool connect_wrongly(std::string_view fault, FaultContext& context) {
   OptimizerSetup& setup = context.setup;
   const auto put = [&](Communicator*& group, std::unique_ptr<Communicator> wrong) {
@@ -90,9 +99,7 @@ bool connect_wrongly(std::string_view fault, FaultContext& context) {
   }
   if (fault == "state-amax-not-joined")
     return put(setup.comm, std::make_unique<OwnMaxima>(*setup.comm));
-  if (fault == "transport-corrupts-a-line") {
-    return put(setup.comm, std::make_unique<FlippedLine>(*setup.comm));
-  }
+  if (fault == "transport-corrupts-a-line") return true;  // plant_transport() has planted it
   // The optimizer first queries support, then requests the memory of parameters, then that of
   // gradients.
   if (fault == "shard-read-before-its-fence")
