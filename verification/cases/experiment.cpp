@@ -48,11 +48,20 @@ void widen(const TensorView& params, std::vector<float>& target) {
     target[i] = load_element(params, static_cast<std::int64_t>(i));
 }
 
+/// Few cheap steps, of which one is skipped, one clipped and one not; all tensors in one bucket.
+void set_uneven(RunConfig& config) {
+  constexpr workload::ByteGptShape shape = workload::byte_gpt_uneven;
+  config.model = {shape.layers, shape.width, shape.heads, shape.hidden, shape.context};
+  config.steps = 4;
+  config.micro_batches = 3;
+  config.bucket_numels = {524288};
+}
+
 }  // namespace
 
 const std::vector<std::string>& workload_names() {
   static const std::vector<std::string> names = {"byte_gpt", "byte_gpt_tiny", "byte_gpt_swiglu",
-                                                 "byte_gpt_swiglu_tiny"};
+                                                 "byte_gpt_swiglu_tiny", "byte_gpt_uneven"};
   return names;
 }
 
@@ -66,8 +75,10 @@ std::string workload_list() {
 
 workload::ByteGptShape model_shape(const std::string& workload, const ModelConfig& extents) {
   const bool swiglu = workload == "byte_gpt_swiglu" || workload == "byte_gpt_swiglu_tiny";
+  const int first_hidden =
+      workload == "byte_gpt_uneven" ? workload::byte_gpt_uneven.first_hidden : 0;
   return {extents.layers,  extents.width, extents.heads, extents.hidden,
-          extents.context, false,         swiglu};
+          extents.context, false,         swiglu,        first_hidden};
 }
 
 RunConfig workload_defaults(const std::string& workload) {
@@ -76,12 +87,14 @@ RunConfig workload_defaults(const std::string& workload) {
     if (workload == "byte_gpt_swiglu") config.model.hidden = workload::byte_gpt_swiglu_main.hidden;
     return config;
   }
-  if (workload == "byte_gpt_tiny" || workload == "byte_gpt_swiglu_tiny") {
+  if (workload == "byte_gpt_tiny" || workload == "byte_gpt_swiglu_tiny" ||
+      workload == "byte_gpt_uneven") {
     RunConfig config = tiny_config();
     // the trajectory on this text is committed
     config.text = source_dir() + "/verification/model/sample_text.txt";
     if (workload == "byte_gpt_swiglu_tiny")
       config.model.hidden = workload::byte_gpt_swiglu_tiny.hidden;
+    if (workload == "byte_gpt_uneven") set_uneven(config);
     return config;
   }
   fail(ErrorCode::config, "workload '" + workload + "' does not exist",

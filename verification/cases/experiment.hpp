@@ -21,7 +21,7 @@ namespace zeroproof::verification {
 /// Names of the workloads, the main job first.
 const std::vector<std::string>& workload_names();
 
-/// The same for a sentence: "byte_gpt, byte_gpt_tiny, ... or byte_gpt_swiglu_tiny".
+/// The same for a sentence: "byte_gpt, byte_gpt_tiny, ... or byte_gpt_uneven".
 std::string workload_list();
 
 /// Defaults of a workload. Errors (ErrorCode::config): an unknown name.

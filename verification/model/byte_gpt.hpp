@@ -35,6 +35,9 @@ struct ByteGptShape {
   bool tied = false;
   /// RMS norms and an MLP with a gate of as many hidden units, by operations of the contract (R23).
   bool swiglu = false;
+  int first_hidden = 0;  ///< width of the MLP of block 0; 0: as the others
+
+  int hidden_of(int block) const { return block == 0 && first_hidden > 0 ? first_hidden : hidden; }
 };
 
 /// 973,488 parameters; 16 micro-batches are about 6.5 GFLOP.
@@ -48,6 +51,11 @@ inline constexpr ByteGptShape byte_gpt_swiglu_main{4, 136, 4, 360, 64, false, tr
 
 /// 12,250 parameters in tensors of odd extents.
 inline constexpr ByteGptShape byte_gpt_swiglu_tiny{2, 15, 3, 25, 13, false, true};
+
+/// 162,749 parameters in 277 tensors: more than a word of bits (64) or a block of threads (256)
+/// has. 16 of them have one element, and two have 72,006: more than a piece of a step on a device
+/// (65,536) or a block of the host (16,384).
+inline constexpr ByteGptShape byte_gpt_uneven{17, 6, 2, 1, 13, false, false, 12001};
 
 /// For process grids: odd extents split by 4 heads, positions that 8 blocks share unevenly.
 inline constexpr ByteGptShape byte_gpt_grid_shape{2, 20, 4, 37, 13};

@@ -49,12 +49,12 @@ template <class Real>
 void mlp_backward(const Pass<Real>& pass, int block, const BlockSaved<Real>& saved,
                   const Tensors<Real>& grads, Matrix<Real> dx) {
   const std::int64_t rows = pass.group_rows().numel();
-  Buffer<Real> d_hidden(rows, pass.place.slice(pass.shape.hidden).numel());
+  const std::int64_t hidden = pass.shape.hidden_of(block);
+  Buffer<Real> d_hidden(rows, pass.place.slice(hidden).numel());
   Buffer<Real> d_input(rows, dx.columns);
   const auto backward = [&](Matrix<const Real> d_output, BlockTensor weight, Matrix<Real> partial) {
     return column_linear_backward<Real>(pass, saved.mlp_input.view(), d_output, grads,
-                                        block_tensor(pass.shape, block, weight), pass.shape.hidden,
-                                        partial);
+                                        block_tensor(pass.shape, block, weight), hidden, partial);
   };
   row_linear_backward<Real>(pass, saved.activated.view(), dx, grads,
                             block_tensor(pass.shape, block, mlp_down), d_hidden.view());
@@ -124,8 +124,8 @@ void block_forward(const Pass<Real>& pass, int block, BlockSaved<Real>& saved, M
 
   norm_and_gather<Real>(pass, x, tensor(mlp_norm), saved.mlp_norm, saved.mlp_input.view());
   activate<Real>(pass, block, saved);
-  add<Real>(row_linear<Real>(pass, saved.activated.view(), tensor(mlp_down), pass.shape.hidden,
-                             branch.view()),
+  add<Real>(row_linear<Real>(pass, saved.activated.view(), tensor(mlp_down),
+                             pass.shape.hidden_of(block), branch.view()),
             x);
 }
 

@@ -14,10 +14,10 @@ namespace zeroproof::workload {
 /// Values that one block stores for its backward pass. "rows" are those of the TP group.
 template <class Real>
 struct BlockSaved {
-  explicit BlockSaved(const Pass<Real>& pass)
+  BlockSaved(const Pass<Real>& pass, int block)
       : BlockSaved(pass, pass.own_rows().numel(), pass.group_rows().numel(),
                    pass.place.slice(pass.shape.width).numel(),
-                   pass.place.slice(pass.shape.hidden).numel()) {}
+                   pass.place.slice(pass.shape.hidden_of(block)).numel()) {}
 
   NormSaved<Real> attention_norm;
   Buffer<Real> attention_input;  ///< [rows, width], after the norm

@@ -57,7 +57,7 @@ void BytePass<Real>::forward(std::size_t visit, const Tensors<const Real>& param
     embeddings_forward<Real>(pass, tokens_, x);
   } else if (visit < last_norm) {
     std::optional<BlockSaved<Real>>& saved = blocks_[visit - 1];
-    saved.emplace(pass);
+    saved.emplace(pass, static_cast<int>(visit) - 1);
     block_forward<Real>(pass, static_cast<int>(visit) - 1, *saved, x);
   } else if (visit == last_norm) {
     head_.emplace(pass);

@@ -37,6 +37,7 @@ void check_shape(const ByteGptShape& shape) {
   check_extent("width", shape.width);
   check_extent("heads", shape.heads);
   check_extent("hidden", shape.hidden);
+  check_extent("first_hidden", shape.hidden_of(0));
   check_extent("context", shape.context);
   ZP_CHECK(shape.width % shape.heads == 0, ErrorCode::invalid_argument,
            "the model has width " + std::to_string(shape.width) + " and " +
@@ -47,7 +48,6 @@ void check_shape(const ByteGptShape& shape) {
 std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape) {
   check_shape(shape);
   const std::int64_t width = shape.width;
-  const std::int64_t hidden = shape.hidden;
   std::vector<ParamSpec> params;
   const auto norm = [&](const std::string& name) {
     params.push_back({name + ".gain", {width}});
@@ -61,6 +61,7 @@ std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape) {
   params.push_back({"position_embedding.weight", {shape.context, width}});
   for (int block = 0; block < shape.layers; ++block) {
     const std::string prefix = "block" + std::to_string(block) + ".";
+    const std::int64_t hidden = shape.hidden_of(block);
     norm(prefix + "attention_norm");
     linear(prefix + "attention.query", width, width);
     linear(prefix + "attention.key", width, width);

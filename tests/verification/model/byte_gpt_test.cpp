@@ -67,6 +67,12 @@ TEST_CASE("byte_gpt presets: stated sizes and odd tensors") {
                             [](const TensorSlot& slot) { return slot.numel % 2 == 1; }));
   CHECK(gated.tensors()[12].name == "block0.mlp.gate.weight");
   CHECK(gated.tensors()[12].shape == std::vector<std::int64_t>{15, 25});
+  const FlatLayout uneven(byte_gpt_params(byte_gpt_uneven));
+  CHECK(uneven.numel() == 162749);
+  CHECK(uneven.tensors().size() == 277);
+  CHECK(uneven.tensors()[14].name == "block0.mlp.up.weight");
+  CHECK(uneven.tensors()[14].numel == 72006);
+  CHECK(std::ranges::count(uneven.tensors(), 1, &TensorSlot::numel) == 16);
 }
 
 namespace {
