@@ -3,6 +3,7 @@
 
 #include <doctest.h>
 
+#include "cuda/device/kernels/gradients/norm_pieces.hpp"
 #include "cuda/device/operations.hpp"
 #include "tests/cuda/formats/calibration_support.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
@@ -13,6 +14,16 @@ using namespace zeroproof::tests;
 using namespace zeroproof::device_test;
 using verification::on_device;
 namespace device = zeroproof::cuda::device;
+
+namespace {
+
+void errors_in_pieces(const Exec& /*exec*/, const FakeQuantization& options, std::int64_t first,
+                      Span<const float> values, Span<const std::uint32_t> amax,
+                      Span<NormLimbs> errors) {
+  device::clip_errors_in_pieces(48, options, first, values, amax, errors);
+}
+
+}  // namespace
 
 TEST_CASE("device: fake quantization by hand, and its errors") {
   if (!usable()) return;
@@ -26,6 +37,19 @@ TEST_CASE("device: bins by hand") {
   if (!usable()) return;
   check_histogram_by_hand(on_device<device::histogram_count>, on_device<device::histogram_widen>,
                           exec);
+}
+
+TEST_CASE("device: errors of values in several pieces, which end inside of rows and blocks") {
+  if (!usable()) return;
+  const FakeQuantization options{{50, 7, 3, 2}, FakeFormat::integer, 4};
+  std::vector<float> values;
+  for (int i = 10; i < 50 * 7; ++i) values.push_back(0.11F * static_cast<float>(i * 7 % 61 - 30));
+  const auto num_blocks = static_cast<std::size_t>(options.grid.num_blocks());
+  const std::vector<std::uint32_t> amax = amax_bits(std::vector<float>(num_blocks, 3.0F));
+  std::vector<NormLimbs> whole(num_blocks * num_clips), in_pieces = whole;
+  on_device<device::clip_errors>(exec, options, 10, values, amax, whole);
+  on_device<errors_in_pieces>(exec, options, 10, values, amax, in_pieces);
+  CHECK(in_pieces == whole);
 }
 
 TEST_CASE("device: choices by counts and by errors, by hand") {

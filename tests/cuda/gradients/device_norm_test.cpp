@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "cuda/device/kernels/gradients/norm_pieces.hpp"
 #include "cuda/device/operations.hpp"
 #include "tests/cuda/gradients/device_expected_norm.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
@@ -55,10 +56,21 @@ void check_norm(GradNormAccumulateFn* implementation, const Place<float>& grad,
   }
 }
 
+void squares_in_pieces(const Exec& /*exec*/, Span<const float> grad, NormLimbs& limbs) {
+  device::grad_norm_exact_in_pieces(4096, grad, limbs);
+}
+void magnitudes_in_pieces(const Exec& /*exec*/, Span<const float> grad, NormLimbs& limbs) {
+  device::grad_abs_in_pieces(4096, grad, limbs);
+}
+
 void check_norms(const Place<float>& grad) {
   check_norm(on_device<device::grad_norm_accumulate>, grad, expected_chunks(grad.span()));
   check_norm(on_device<device::grad_norm_exact_accumulate>, grad,
              expected_exact(oracle_exact_add_squares, grad.span()));
+  check_norm(on_device<squares_in_pieces>, grad,
+             expected_exact(oracle_exact_add_squares, grad.span()));
+  check_norm(on_device<magnitudes_in_pieces>, grad,
+             expected_exact(oracle_exact_add_magnitudes, grad.span()));
   check_norm(on_device<device::grad_abs_accumulate>, grad,
              expected_exact(oracle_exact_add_magnitudes, grad.span()));
 }

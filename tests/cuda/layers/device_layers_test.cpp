@@ -3,6 +3,7 @@
 
 #include <doctest.h>
 
+#include "cuda/device/kernels/layers/row_of.cuh"
 #include "cuda/device/operations.hpp"
 #include "tests/cuda/layers/bias_dropout_support.hpp"
 #include "tests/cuda/layers/cross_entropy_support.hpp"
@@ -19,6 +20,20 @@ using namespace zeroproof::tests;
 using device_test::exec, device_test::usable;
 using verification::on_device;
 namespace device = zeroproof::cuda::device;
+
+TEST_CASE("device: row of an element on both sides of 2^32 elements and columns") {
+  constexpr std::int64_t limit = std::int64_t{1} << 32;
+  for (const std::int64_t columns : {std::int64_t{1}, std::int64_t{3}, std::int64_t{1} << 20,
+                                     limit - 1, limit, limit + 1, 5 * limit + 7}) {
+    for (const std::int64_t i : {std::int64_t{0}, limit - 1, limit, limit + 5, 9 * limit + 3}) {
+      CAPTURE(columns);
+      CAPTURE(i);
+      const std::int64_t row = device::row_of(i, columns);
+      CHECK(row * columns <= i);
+      CHECK(i < (row + 1) * columns);
+    }
+  }
+}
 
 TEST_CASE("device: norms of rows and their gradients") {
   if (!usable()) return;

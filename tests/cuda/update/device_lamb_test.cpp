@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "cuda/device/kernels/gradients/norm_pieces.hpp"
 #include "cuda/device/operations.hpp"
 #include "tests/cuda/device_place.hpp"
 #include "tests/cuda/lamb_loops.hpp"
@@ -71,6 +72,12 @@ struct Buffers {
   Place<float> grad, master, exp_avg, exp_avg_sq;
 };
 
+void norms_in_pieces(const Exec& /*exec*/, const LambOptions& options, const StepScalars& scalars,
+                     Span<const float> grad, Span<const float> master, Span<const float> exp_avg,
+                     Span<const float> exp_avg_sq, TrustNorms& norms) {
+  device::lamb_norms_in_pieces(4096, options, scalars, grad, master, exp_avg, exp_avg_sq, norms);
+}
+
 NormLimbs normalised(NormLimbs limbs) {
   device::grad_norm_normalise(limbs);
   return limbs;
@@ -106,17 +113,21 @@ TEST_CASE("device: lamb_norms adds exact squares of master and u, and changes no
         TrustNorms norms;
         norms.weight.limbs[3] = 5;
         norms.update.nan_count = 2;
+        TrustNorms in_pieces = norms;
         const Span<const float> master = b.master.span(), m = b.exp_avg.span(),
                                 v = b.exp_avg_sq.span();
         on_device<device::lamb_norms>(exec, {maximize}, s, b.grad.span(), master, m, v, norms);
+        on_device<norms_in_pieces>(exec, {maximize}, s, b.grad.span(), master, m, v, in_pieces);
         b.check_equal(before);
         NormLimbs weight = oracle::to_limbs(sum_of_squares(master));
         NormLimbs update =
             oracle::to_limbs(sum_of_squares(lamb_updates(s, maximize, b.operands())));
         weight.limbs[3] += 5;
         update.nan_count += 2;
-        CHECK(normalised(norms.weight) == normalised(weight));
-        CHECK(normalised(norms.update) == normalised(update));
+        for (const TrustNorms& found : {norms, in_pieces}) {
+          CHECK(normalised(found.weight) == normalised(weight));
+          CHECK(normalised(found.update) == normalised(update));
+        }
       });
     }
   }

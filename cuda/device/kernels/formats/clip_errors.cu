@@ -111,6 +111,12 @@ struct ChooseClip {
 
 void clip_errors(const Exec&, const FakeQuantization& options, std::int64_t first,
                  Span<const float> values, Span<const std::uint32_t> amax, Span<NormLimbs> errors) {
+  clip_errors_in_pieces(norm_piece_numel, options, first, values, amax, errors);
+}
+
+void clip_errors_in_pieces(std::int64_t piece_numel, const FakeQuantization& options,
+                           std::int64_t first, Span<const float> values,
+                           Span<const std::uint32_t> amax, Span<NormLimbs> errors) {
   require_fake_quantization("clip_errors", options, first, values.size(), amax.size());
   require_clip_errors("clip_errors", amax.size(), errors.size());
   if (values.empty()) return;
@@ -118,19 +124,18 @@ void clip_errors(const Exec&, const FakeQuantization& options, std::int64_t firs
   const CarryErrors carry{sums};
   run_elementwise(carry,
                   numel(errors));  // full limbs could overflow with this many more deposits
-  for_each_norm_piece(
-      numel(values), norm_piece_numel, [&](std::int64_t begin, std::int64_t piece_numel) {
-        with_fake_element(options, [&]<class Element>(const Element& element) {
-          const AddErrors<Element> operation{PartBlocks(options.grid, first + begin),
-                                             element,
-                                             piece_numel,
-                                             values.data() + begin,
-                                             amax.data(),
-                                             sums};
-          run_elementwise(operation, piece_numel * num_clips);
-        });
-        run_elementwise(carry, numel(errors));
-      });
+  for_each_norm_piece(numel(values), piece_numel, [&](std::int64_t begin, std::int64_t count) {
+    with_fake_element(options, [&]<class Element>(const Element& element) {
+      const AddErrors<Element> operation{PartBlocks(options.grid, first + begin),
+                                         element,
+                                         count,
+                                         values.data() + begin,
+                                         amax.data(),
+                                         sums};
+      run_elementwise(operation, count * num_clips);
+    });
+    run_elementwise(carry, numel(errors));
+  });
 }
 
 void clip_of_errors(Span<const std::uint32_t> amax, Span<const NormLimbs> errors,

@@ -35,24 +35,31 @@ struct AddTerms {
 };
 
 template <NormTerm term>
-void accumulate(Span<const float> grad, NormLimbs& limbs) {
-  for_each_norm_piece(numel(grad), norm_piece_numel,
-                      [&](std::int64_t first, std::int64_t piece_numel) {
-                        const DeviceValue<NormSums> sums({});
-                        const AddTerms<term> operation{grad.data() + first, sums.get()->data()};
-                        run_elementwise(operation, piece_numel, operation.grad);
-                        add_norm_sums(sums.fetch(), limbs);
-                      });
+void accumulate(std::int64_t piece_numel, Span<const float> grad, NormLimbs& limbs) {
+  for_each_norm_piece(numel(grad), piece_numel, [&](std::int64_t first, std::int64_t count) {
+    const DeviceValue<NormSums> sums({});
+    const AddTerms<term> operation{grad.data() + first, sums.get()->data()};
+    run_elementwise(operation, count, operation.grad);
+    add_norm_sums(sums.fetch(), limbs);
+  });
 }
 
 }  // namespace
 
 void grad_norm_exact_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
-  accumulate<NormTerm::square>(grad, limbs);
+  grad_norm_exact_in_pieces(norm_piece_numel, grad, limbs);
+}
+
+void grad_norm_exact_in_pieces(std::int64_t piece_numel, Span<const float> grad, NormLimbs& limbs) {
+  accumulate<NormTerm::square>(piece_numel, grad, limbs);
 }
 
 void grad_abs_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
-  accumulate<NormTerm::magnitude>(grad, limbs);
+  grad_abs_in_pieces(norm_piece_numel, grad, limbs);
+}
+
+void grad_abs_in_pieces(std::int64_t piece_numel, Span<const float> grad, NormLimbs& limbs) {
+  accumulate<NormTerm::magnitude>(piece_numel, grad, limbs);
 }
 
 }  // namespace zeroproof::cuda::device

@@ -1,8 +1,13 @@
 #pragma once
 // Exact sums allow at most 2^32 - 1 deposits between two normalisations (R12).
+//
+// Operations that go in pieces, as declared in operations.hpp but with pieces of any length that is
+// a multiple of 16, so that a test can have several.
 
 #include <algorithm>
 #include <cstdint>
+
+#include "common/contracts/operations.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -17,5 +22,15 @@ void for_each_norm_piece(std::int64_t numel, std::int64_t piece_numel, const Bod
     body(first, std::min(piece_numel, numel - first));
   }
 }
+
+void grad_norm_exact_in_pieces(std::int64_t piece_numel, Span<const float> grad, NormLimbs& limbs);
+void grad_abs_in_pieces(std::int64_t piece_numel, Span<const float> grad, NormLimbs& limbs);
+void lamb_norms_in_pieces(std::int64_t piece_numel, const LambOptions& options,
+                          const StepScalars& scalars, Span<const float> grad,
+                          Span<const float> master, Span<const float> exp_avg,
+                          Span<const float> exp_avg_sq, TrustNorms& norms);
+void clip_errors_in_pieces(std::int64_t piece_numel, const FakeQuantization& options,
+                           std::int64_t first, Span<const float> values,
+                           Span<const std::uint32_t> amax, Span<NormLimbs> errors);
 
 }  // namespace zeroproof::cuda::device

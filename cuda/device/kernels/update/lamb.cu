@@ -117,20 +117,28 @@ struct Ratio {
 void lamb_norms(const Exec&, const LambOptions& options, const StepScalars& scalars,
                 Span<const float> grad, Span<const float> master, Span<const float> exp_avg,
                 Span<const float> exp_avg_sq, TrustNorms& norms) {
+  lamb_norms_in_pieces(norm_piece_numel, options, scalars, grad, master, exp_avg, exp_avg_sq,
+                       norms);
+}
+
+void lamb_norms_in_pieces(std::int64_t piece_numel, const LambOptions& options,
+                          const StepScalars& scalars, Span<const float> grad,
+                          Span<const float> master, Span<const float> exp_avg,
+                          Span<const float> exp_avg_sq, TrustNorms& norms) {
   const LambOperands<const float> all =
       operands(options, scalars, grad, master, exp_avg, exp_avg_sq);
-  const auto add_piece = [&](std::int64_t first, std::int64_t piece_numel) {
+  const auto add_piece = [&](std::int64_t first, std::int64_t count) {
     const DeviceValue<std::array<NormSums, 2>> sums({});
     LambOperands<const float> piece = all;
     for (const float** operand : {&piece.grad, &piece.master, &piece.exp_avg, &piece.exp_avg_sq})
       *operand += first;
-    run_elementwise(AddNorms{piece, sums.get()->front().data()}, piece_numel, piece.grad,
-                    piece.master, piece.exp_avg, piece.exp_avg_sq);
+    run_elementwise(AddNorms{piece, sums.get()->front().data()}, count, piece.grad, piece.master,
+                    piece.exp_avg, piece.exp_avg_sq);
     const std::array<NormSums, 2> found = sums.fetch();
     add_norm_sums(found[0], norms.weight);
     add_norm_sums(found[1], norms.update);
   };
-  for_each_norm_piece(numel(grad), norm_piece_numel, add_piece);
+  for_each_norm_piece(numel(grad), piece_numel, add_piece);
 }
 
 float lamb_trust_ratio(const StepScalars& scalars, const TrustNorms& norms) {
