@@ -10,10 +10,6 @@ namespace {
 
 using device::Move;
 
-/// Holds the tables of all moves of a step many times over; a larger total means that addresses
-/// change from step to step, and no table is found again.
-constexpr std::int64_t most_kept_bytes = std::int64_t{64} << 20;
-
 /// Long moves as several ones, so that many blocks of threads share them. All but the first begin
 /// at a multiple of 16 bytes in their target.
 std::vector<Move> pieces_of(Span<const Move> moves) {
@@ -92,7 +88,7 @@ std::shared_ptr<const MoveTable> MoveTables::find(std::uint64_t key) {
 
 std::shared_ptr<const MoveTable> MoveTables::make(std::uint64_t key) {
   auto table = std::make_shared<const MoveTable>(pieces_of(wanted_));
-  if (kept_bytes_ + table->num_bytes() > most_kept_bytes || kept_.contains(key)) {
+  if (kept_bytes_ + table->num_bytes() > most_kept_bytes_ || kept_.contains(key)) {
     kept_.clear();
     kept_bytes_ = 0;
   }

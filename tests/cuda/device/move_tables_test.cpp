@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "cuda/comm/memory/memory_space.hpp"
@@ -177,6 +178,33 @@ TEST_CASE("device: new moves in every call never wait") {
   }
   CHECK(calls.waits() == 0);
   CHECK(batch.arrived());
+}
+
+TEST_CASE("device: tables are dropped at their limit, and made again") {
+  if (!usable()) return;
+  Stream stream;
+  const UseStream inside(stream);
+  constexpr std::int64_t count = 40;
+  std::vector<std::unique_ptr<Batch>> batches;
+  for (int i = 0; i < 4; ++i) batches.push_back(std::make_unique<Batch>(count, 30, i));
+  const std::int64_t of_one = count * static_cast<std::int64_t>(sizeof(Move));
+  MoveTables tables(2 * of_one);  // of two batches
+  for (int turn = 0; turn < 2; ++turn) {
+    for (const auto& batch : batches) {
+      batch->send(turn);
+      batch->fill();
+      tables.enqueue(batch->moves());
+      CHECK(tables.kept_bytes() <= 2 * of_one);
+    }
+    for (const auto& batch : batches) CHECK(batch->arrived());
+  }
+  const Calls dropped;
+  tables.enqueue(batches.front()->moves());
+  CHECK(dropped.allocations() == 1);
+  const Calls kept;
+  tables.enqueue(batches.front()->moves());
+  CHECK(kept.launches() == 1);
+  CHECK(kept.allocations() == 0);
 }
 
 TEST_CASE("device: a graph owns the table of its moves") {

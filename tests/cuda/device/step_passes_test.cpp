@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/device/runtime/runtime.hpp"
+#include "cuda/device/step/piece_numel.hpp"
 #include "tests/cuda/device/step_passes_support.hpp"
 
 namespace step_passes_test {
@@ -170,6 +171,27 @@ TEST_CASE("device: buffers at any alignment, so that vectors begin late, or neve
         check_steps(c, 2, 0);
       }
     }
+  }
+}
+
+TEST_CASE("device: length of pieces on both sides of the limit of a table, and the longest ones") {
+  constexpr std::int64_t chunk = 1024;
+  constexpr auto length = device::step_piece_numel;
+  CHECK(length(0, 8) == chunk);
+  CHECK(length(8 * chunk, 8) == chunk);
+  CHECK(length(8 * chunk + 1, 8) == 4 * chunk);  // of 8 pieces there are 4 at most
+  CHECK(length(16 * chunk + 1, 8) == 8 * chunk);
+  CHECK(length(1000 * chunk, 8) == device::StepPiece::most_numel);
+  CHECK(length(device::most_short_pieces * chunk, device::most_short_pieces) == chunk);
+  CHECK(length(device::most_short_pieces * chunk + 1, device::most_short_pieces) == 4 * chunk);
+  if (!usable()) return;
+  for (const Rule& rule : {all_rules[0], all_rules[9]}) {
+    StepCase c;
+    c.parts = {{3, 1}, {device::StepPiece::most_numel + 4099, 0, true, 5}};
+    c.piece_numel = device::StepPiece::most_numel;
+    set_rule(c, rule);
+    c.schedule = rows_for(1, 2, c.num_groups);
+    check_steps(c, 2, 0);
   }
 }
 
