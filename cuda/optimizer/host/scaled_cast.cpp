@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cuda/optimizer/params/joined_amax.hpp"
+
 namespace zeroproof::cuda {
 namespace {
 
@@ -47,7 +49,7 @@ void ScaledCast::load(const FullState& state) {
     return make_codes(every_tensor);
   }
   collect_all(every_tensor);
-  join();
+  join_amax(setup_, collected_);
   make_scales(every_tensor);
   make_codes(every_tensor);
   const bool dequantised = setup_.scaling.initial_master == InitialMaster::dequantised;
@@ -78,25 +80,9 @@ void ScaledCast::collect_all(const TakesPart& takes_part) {
 void ScaledCast::cast(const TakesPart& takes_part) {
   if (!is_collected_) collect_all(takes_part);
   is_collected_ = false;
-  join();
+  join_amax(setup_, collected_);
   make_scales(takes_part);
   make_codes(takes_part);
-}
-
-/// In stage 0 every rank has collected everything, so the ranks of an instance are not combined.
-void ScaledCast::join() const {
-  std::vector<std::uint64_t> words;
-  for (Communicator* const group : {setup_.stage > 0 ? setup_.comm : nullptr, setup_.tp}) {
-    if (group == nullptr || group->world_size() == 1) continue;
-    for (std::int64_t first = 0; first < numel(collected_); first += most_joined_words) {
-      const std::int64_t count = std::min(most_joined_words, numel(collected_) - first);
-      const Span<std::uint32_t> mine = blocks_at(collected_, first, count);
-      words.assign(mine.begin(), mine.end());
-      group->all_reduce(words, IntegerReduce::max);
-      std::ranges::transform(words, mine.begin(),
-                             [](std::uint64_t w) { return static_cast<std::uint32_t>(w); });
-    }
-  }
 }
 
 /// The initial empty history is shifted onto itself, and makes no scale.

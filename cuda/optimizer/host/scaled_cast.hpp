@@ -43,7 +43,6 @@ class ScaledCast {
  private:
   void collect_all(const TakesPart& takes_part);
   void collect_run(const Exec& exec, const Piece& run);
-  void join() const;
   void make_scales(const TakesPart& takes_part);
   void make_codes(const TakesPart& takes_part);
   void dequantize_masters();

@@ -116,7 +116,4 @@ class ParamScales {
 /// All tensors of a loaded state take part.
 inline bool every_tensor(std::int64_t /*tensor*/) { return true; }
 
-/// Number of words that ranks join in one call: half a MiB.
-inline constexpr std::int64_t most_joined_words = std::int64_t{1} << 16;
-
 }  // namespace zeroproof::cuda
