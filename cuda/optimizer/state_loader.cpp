@@ -28,7 +28,8 @@ void StateLoader::load(const FullState& state) {
 }
 
 void StateLoader::load(const StateSource& source) {
-  constexpr std::size_t most = std::size_t{1} << 20;  // elements at a time
+  // Elements at a time. Resident pieces have no more; pieces of stored state on a device do.
+  constexpr auto most = static_cast<std::size_t>(host::block_numel);
   FullState counters;
   const std::vector<std::uint64_t> tensor_steps = source.tensor_steps();
   counters.tensor_steps = tensor_steps;

@@ -14,6 +14,7 @@
 #include "tests/cuda/optimizer/production_world.hpp"
 #include "tests/cuda/optimizer/state_formats.hpp"
 #include "tests/cuda/optimizer/state_tensors.hpp"
+#include "tests/cuda/optimizer/whole_state_source.hpp"
 
 namespace stored_step_test {
 
@@ -115,6 +116,21 @@ TEST_CASE("state on a device: enqueued and replayed steps, some skipped, have th
       }
     }
   }
+}
+
+TEST_CASE("state on a device: a source is read in several parts where a piece is longer") {
+  if (!cuda::device::device_info().answers) return;
+  EnqueuedRank rank(false, OnNonfinite::skip, long_params());
+  rank.setup.state_formats = {StateFormat::e4m3, StateFormat::fp16, MasterFormat::fp32};
+  rank.remake(1, false);
+  FullState state = rank.state();
+  const std::vector<float> master = random_values(rank.layout.padded_numel(), 3),
+                           moments = random_values(rank.layout.padded_numel(), 4);
+  state.master = master;
+  state.slots[StateSlot::exp_avg] = moments;
+  rank.on_host->load_state(state);
+  rank.optimizer->load_state_from(WholeStateSource(state));
+  rank.check_same_state();
 }
 
 TEST_CASE("state on a device: 8-bit parameters, and enqueued steps of ranks with device copies") {

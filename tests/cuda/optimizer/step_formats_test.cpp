@@ -10,6 +10,7 @@
 #include "tests/cuda/optimizer/production_world.hpp"
 #include "tests/cuda/optimizer/state_formats.hpp"
 #include "tests/cuda/optimizer/state_tensors.hpp"
+#include "tests/cuda/optimizer/whole_state_source.hpp"
 
 namespace step_formats_test {
 
@@ -19,26 +20,19 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 
 /// A state that detects concurrent readers.
-class OneReader final : public StateSource {
+class OneReader final : public WholeStateSource {
  public:
-  explicit OneReader(const FullState& state) : state_(state) {}
+  using WholeStateSource::WholeStateSource;
 
-  std::int64_t applied_steps() const override { return state_.applied_steps; }
-  LossScalerState scaler() const override { return state_.scaler; }
-  std::vector<std::uint64_t> tensor_steps() const override { return {}; }
-  bool has(BufferId id) const override { return !is_state_scale(id); }
   void read(BufferId id, std::int64_t begin, Span<float> target) const override {
     if (readers_++ > 0) met_ = true;
     std::this_thread::yield();
-    const Span<const float> whole =
-        id == BufferId::master ? state_.master : state_.slots[slot_of(id).value()];
-    std::copy_n(whole.begin() + begin, target.size(), target.begin());
+    WholeStateSource::read(id, begin, target);
     --readers_;
   }
   bool met() const { return met_; }
 
  private:
-  const FullState state_;
   mutable std::atomic<int> readers_ = 0;
   mutable std::atomic<bool> met_ = false;
 };
