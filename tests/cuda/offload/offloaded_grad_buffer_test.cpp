@@ -31,10 +31,16 @@ const FlatLayout& layout() {
   return made;
 }
 
+/// The same with 301,000 elements: more than a block of the digests (65,536) and a write (1 MiB).
+const FlatLayout& long_layout() {
+  static const FlatLayout made({{"a", {1500}}, {"b", {7}}, {"c", {301000}}, {"d", {3000}}});
+  return made;
+}
+
 OptimizerSetup setup_of(double fraction, OffloadPlace place,
-                        OffloadOrder order = OffloadOrder::flat) {
+                        OffloadOrder order = OffloadOrder::flat, const FlatLayout& of = layout()) {
   OptimizerSetup setup;
-  setup.layout = &layout();
+  setup.layout = &of;
   setup.offload.fraction = fraction;
   setup.offload.order = order;
   setup.offload.place = place;
@@ -42,7 +48,9 @@ OptimizerSetup setup_of(double fraction, OffloadPlace place,
   return setup;
 }
 
-StateSplit split_of(const OptimizerSetup& setup) { return {setup, {{0, layout().padded_numel()}}}; }
+StateSplit split_of(const OptimizerSetup& setup) {
+  return {setup, {{0, setup.layout->padded_numel()}}};
+}
 
 /// Pages of the process that are backed by a deleted file.
 std::int64_t mapped_file_bytes() {
@@ -103,7 +111,7 @@ TEST_CASE(
   for (const OffloadPlace place : {OffloadPlace::host, OffloadPlace::file}) {
     for (const double fraction : {0.2, 1.0}) {
       MemoryLedger ledger;
-      const OptimizerSetup setup = setup_of(fraction, place);
+      const OptimizerSetup setup = setup_of(fraction, place, OffloadOrder::flat, long_layout());
       const StateSplit split = split_of(setup);
       std::int64_t pages = 0;
       for (const FlatRange& range : split.grad_pages(grad_page_numel())) pages += 4 * range.numel();
@@ -138,7 +146,8 @@ TEST_CASE(
     "offloaded gradients: any byte of the file that changes after the sum is damage, and one "
     "before is "
     "not") {
-  const OptimizerSetup setup = setup_of(0.6, OffloadPlace::file, OffloadOrder::tensors);
+  const OptimizerSetup setup =
+      setup_of(0.6, OffloadPlace::file, OffloadOrder::tensors, long_layout());
   const StateSplit split = split_of(setup);
   MemoryLedger ledger;
   OffloadedGradBuffer buffer(setup.offload, split, ledger);
