@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/device/runtime/device.hpp"
+#include "cuda/device/step/step_memory.hpp"
 #include "tests/cuda/device/enqueued_support.hpp"
 #include "tests/cuda/formats/scales_support.hpp"
 
@@ -55,6 +56,21 @@ TEST_CASE("scales on a device: blocks that are split over TP ranks") {
     // A transposed copy covers the part that is whole on a rank, which otherwise only a single rank
     // has.
     world.setup.scaling.columnwise = has_own_columns(scaling);
+    world.make = production(true);
+    const WorldTruth truth = truth_of_one_rank(world);
+    world.make = production(true, Space::device);
+    check_world(world, truth, "on a device");
+  }
+}
+
+TEST_CASE("scales on a device: rows longer than the longest piece, which end inside of pieces") {
+  if (!cuda::device::device_info().answers) return;
+  for (const ParamScaling& scaling : every_scaling()) {
+    if (scaling.recipe != ScaleRecipe::blockwise) continue;
+    World world = scales_world({1, 1}, scaling, DType::e4m3);
+    world.tensors.params = {{"wide", {3, cuda::device::StepPiece::most_numel + 4099}}};
+    world.steps = 1;
+    world.on_device = true;
     world.make = production(true);
     const WorldTruth truth = truth_of_one_rank(world);
     world.make = production(true, Space::device);
