@@ -102,6 +102,15 @@ RunConfig unchecked_config(const VerifyOptions& options, const std::string& work
   return config;
 }
 
+/// True if neither file nor command line chooses windows.
+bool has_default_windows(const VerifyOptions& options) {
+  RunConfig config;
+  config.windows.clear();
+  if (!options.config_file.empty()) apply_toml_file(config, options.config_file);
+  options.overrides(config);
+  return config.windows.empty();
+}
+
 /// A setting of the configuration file that the recipe replaces, "" if there is none.
 std::string replaced_setting(const VerifyOptions& options, const std::string& workload,
                              const RunConfig& config, const std::string& recipe) {
@@ -359,9 +368,7 @@ RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
 
 std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& workload) {
   const RunConfig config = config_of(options, workload);
-  const RunConfig defaults =
-      workload == recorded_workload ? main_config() : workload_defaults(workload);
-  const bool default_windows = config.windows == defaults.windows;
+  const bool default_windows = has_default_windows(options);
   std::vector<CaseSpec> cases;
   std::optional<CaseSpec> refused;
   check_grids(config);
@@ -400,7 +407,8 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
     }
   };
   const std::vector<std::string> recipes = recipes_of(options, workload, config);
-  const bool own = workload != recorded_workload && config.dtypes == defaults.dtypes;
+  const bool own =
+      workload != recorded_workload && config.dtypes == workload_defaults(workload).dtypes;
   for (const std::string& recipe : recipes) {
     RunConfig under = recipe_config(options, workload, config, recipe);
     under.dtypes = dtypes_of(recipe, config.dtypes, own);

@@ -160,10 +160,11 @@ TEST_CASE("chosen cases: ranks on the host share windows, as production's do by 
   CHECK(windows_of("self") == "off");
   // Offloaded gradients of stage 0 cannot be in windows: messages, but not for windows by name.
   CHECK(windows_of("threads:3 --offload 1 --offload-grads on") == "off");
-  expect_refusal(
-      "list byte_gpt_tiny --impl host --stage 0 --world threads:3 --windows params --offload 1 "
-      "--offload-grads on",
-      "use --windows off");
+  for (const char* named : {"on", "params"}) {
+    expect_refusal("list byte_gpt_tiny --impl host --stage 0 --world threads:3 --windows " +
+                       std::string(named) + " --offload 1 --offload-grads on",
+                   "use --windows off");
+  }
 }
 
 TEST_CASE("chosen cases: more than four processes per core need a flag") {
