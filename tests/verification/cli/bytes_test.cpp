@@ -78,6 +78,14 @@ TEST_CASE("bytes: grids, instances and windows are predicted too") {
   }
 }
 
+TEST_CASE("bytes: over several hosts messages are predicted, and windows have no bytes") {
+  const std::string hosts =
+      "byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world threads:1+2 --stage 0,1,2,3 ";
+  for (const Json& one : cases_of(hosts + "--windows off")) expect_planned_case(one);
+  for (const Json& one : cases_of(hosts + "--windows on,params"))
+    CHECK(one.at("training").at("bytes").empty());
+}
+
 TEST_CASE("bytes: the table is printed on request, and counting begins with the second step") {
   const std::string one =
       "verify byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world threads:2 --stage 2 "

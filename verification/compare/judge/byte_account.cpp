@@ -5,7 +5,20 @@
 
 namespace zeroproof::verification {
 
+namespace {
+
+bool on_several_hosts(const Communicator& comm) {
+  for (int rank = 1; rank < comm.world_size(); ++rank) {
+    if (comm.host_of(rank) != comm.host_of(0)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void ByteAccount::place(OptimizerSetup& setup) {
+  // The prediction of windows is that of one machine.
+  if (setup.windows != Windows::off && on_several_hosts(*setup.comm)) kept_ = false;
   if (!kept_) return;
   Communicator** const groups[] = {&setup.comm, &setup.replicas, &setup.tp};
   for (std::size_t g = 0; g < num_groups; ++g) {
