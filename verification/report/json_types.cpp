@@ -163,6 +163,7 @@ Json training_value(const TrainingRun& run) {
                {"phases", Json::array()},
                {"steps", run.steps},
                {"skipped_steps", run.skipped_steps},
+               {"ended_by_overflow", run.ended},
                {"skips", Json::array()},
                {"losses", Json::array()},
                {"reference_losses", Json::array()},
@@ -189,6 +190,7 @@ TrainingRun training_from(const Json& json) {
   for (const Json& tally : json.at("phases")) run.tallies.push_back(tally_from(tally));
   run.steps = json.at("steps");
   run.skipped_steps = json.at("skipped_steps");
+  run.ended = json.at("ended_by_overflow");
   for (const Json& skip : json.at("skips")) run.skips.push_back(skip_from(skip));
   for (const Json& loss : json.at("losses")) run.losses.push_back(loss_from(loss));
   for (const Json& loss : json.at("reference_losses"))

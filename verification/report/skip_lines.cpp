@@ -40,10 +40,16 @@ std::string describe(const SkippedStep& skip, std::size_t width) {
 
 std::string skip_lines(const std::vector<const Result*>& cases, std::size_t most) {
   std::vector<std::string> lines;
+  const auto add = [&](const std::string& text) {
+    const std::string line = "  " + text + "\n";
+    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
+  };
   for (const Result* result : cases) {
-    for (const SkippedStep& skip : result->training->skips) {
-      const std::string line = "  " + describe(skip, line_width - 2) + "\n";
-      if (std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
+    const TrainingRun& run = *result->training;
+    for (const SkippedStep& skip : run.skips) add(describe(skip, line_width - 2));
+    if (run.ended) {
+      add("step " + std::to_string(run.steps) +
+          " ended the run: a gradient is not finite, and on_nonfinite is error");
     }
   }
   std::string out;

@@ -124,6 +124,9 @@ def reports():
            optional, free)
     strict(validator, report(tiny.format("adamw", "stage1/threads:2", "bf16"), "--steps", "3"),
            optional, free)
+    ended = report(tiny.format("adamw+on_nonfinite:error", "stage1/threads:1+2", "bf16"))
+    training = ended["cases"][0]["training"]
+    check(training["ended_by_overflow"] and training["steps"] == 3, "the end is reported")
     operation = report("op/adamw_update/host/x86-64/fill:training", "--fault",
                        "eps-under-bias-correction", program=zeroproof_faults)
     check(operation["cases"][0]["divergence"]["inputs"], "a failing operation reports its inputs")

@@ -61,6 +61,11 @@ TEST_CASE("skip lines: equal lines of several cases are printed once, and only a
   const Result none = training_result(CaseSpec{});
   CHECK(skip_lines({}, 4).empty());
   CHECK(skip_lines({&none}, 4).empty());
+  Result ended = none;
+  ended.training->ended = true;
+  ended.training->steps = 3;
+  CHECK(skip_lines({&ended, &ended}, 4) ==
+        "  step 3 ended the run: a gradient is not finite, and on_nonfinite is error\n");
   const std::string text = skip_lines({&none, &one, &one, &other}, 4);
   CHECK(std::count(text.begin(), text.end(), '\n') == 3);
   CHECK(text.substr(0, 24) == "  step 2 skipped: 1 of 1");
