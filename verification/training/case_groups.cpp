@@ -166,7 +166,8 @@ class Wave {
   /// to name a broken one. The first run has no log, since a case fails the same way every time.
   /// Collective, because all processes of a case have the same first difference.
   void name_message(const CaseSpec& spec, Result& result) const {
-    const bool has_messages = spec.world.size > 1 && spec.implementation.space == Space::host;
+    const bool has_messages = spec.world.size > 1 && spec.implementation.space == Space::host &&
+                              !spec.implementation.foreign;
     if (!has_messages || !result.divergence) return;
     const Divergence& first = *result.divergence;
     CaseRun again(experiment_, spec, settings_.make_world(spec), settings_.options.fault,
