@@ -299,9 +299,7 @@ Result judge_comm(const CommCaseSpec& spec, double timeout_s, const std::string&
     });
     reports = world->collect(reports_of(ranks));
   } catch (const std::exception& thrown) {
-    const auto* ours = dynamic_cast<const Error*>(&thrown);
-    result.status =
-        ours != nullptr && ours->code() == ErrorCode::timeout ? Status::hung : Status::error;
+    result.status = status_of(thrown);
     result.reason = message_of(thrown);
     reports = reports_of(ranks);
   }

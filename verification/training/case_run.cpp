@@ -137,13 +137,11 @@ void CaseRun::accept_any_order() {
 }
 
 void CaseRun::record_error(const std::exception& error, const std::string& when) {
-  Status status = Status::error;
+  Status status = status_of(error);
   std::string reason = message_of(error);
   if (const auto* failure = dynamic_cast<const CandidateFailure*>(&error))
     status = failure->status();
   if (const auto* ours = dynamic_cast<const Error*>(&error)) {
-    if (ours->code() == ErrorCode::timeout) status = Status::hung;
-    if (ours->code() == ErrorCode::unavailable) status = Status::skipped;
     if (ours->code() == ErrorCode::timeout || ours->code() == ErrorCode::comm) {
       reason = when + ": " + reason;
       flights_ = world_->flights();

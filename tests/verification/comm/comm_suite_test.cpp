@@ -111,4 +111,11 @@ TEST_CASE("comm: ranks on absent devices or in no job are skipped, with the reas
   if (!device_answers()) CHECK_FALSE(reason("comm/all_gather/copies:3/equal/adjacent").empty());
 }
 
+TEST_CASE("comm: a case that cannot run in this program is skipped, with the reason") {
+  const Result result =
+      judge_comm(comm_cases("comm/all_gather/threads:3/equal/adjacent").front(), 10, "do-nothing");
+  CHECK(result.status == Status::skipped);
+  CHECK(has(result.reason, "zeroproof-faults"));
+}
+
 }  // namespace comm_suite_test

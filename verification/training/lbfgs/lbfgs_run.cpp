@@ -127,8 +127,7 @@ bool judge_side(Side& side, const std::string& what, const std::string& fault, R
   try {
     side.run(what, fault);
   } catch (const std::exception& thrown) {
-    const auto* ours = dynamic_cast<const Error*>(&thrown);
-    status = ours != nullptr && ours->code() == ErrorCode::timeout ? Status::hung : Status::error;
+    status = status_of(thrown);
     error = message_of(thrown);
   }
   for (const Rank& rank : side.ranks()) {

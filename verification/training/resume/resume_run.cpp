@@ -187,8 +187,7 @@ Result judge_resume(const ResumeCaseSpec& spec, const Experiment& experiment, Gr
   try {
     if (error.empty()) run.run();
   } catch (const std::exception& thrown) {
-    const auto* ours = dynamic_cast<const Error*>(&thrown);
-    status = ours != nullptr && ours->code() == ErrorCode::timeout ? Status::hung : Status::error;
+    status = status_of(thrown);
     error = message_of(thrown);
   }
   Result result = run.counts();

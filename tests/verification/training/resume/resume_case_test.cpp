@@ -131,3 +131,11 @@ TEST_CASE("resume: a run that makes no step after its checkpoint proves nothing"
   CHECK(report.results.front().status == Status::mistrusted);
   CHECK(has(report.results.front().reason, "no step was applied after"));
 }
+
+TEST_CASE("resume: a run that this program cannot make is skipped, with the reason") {
+  const RunReport report = run({"resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:3"},
+                               [](VerifyOptions& options) { options.fault = "do-nothing"; });
+  REQUIRE(report.results.size() == 1);
+  CHECK(report.results.front().status == Status::skipped);
+  CHECK(has(report.results.front().reason, "zeroproof-faults"));
+}
