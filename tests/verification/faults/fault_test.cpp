@@ -348,3 +348,19 @@ TEST_CASE("train: a run with a fault reports its own losses") {
     CHECK(run.reference_losses[i] == report.traces.front().steps[i].loss);
   }
 }
+
+TEST_CASE("faults: a case without the part that has the fault is skipped, with the reason") {
+  VerifyOptions options;
+  options.patterns = {"comm/all_gather/threads:3/equal/adjacent",
+                      "lbfgs/rosenbrock/armijo/threads:2/contract"};
+  options.fault = "do-nothing";
+  const RunReport report =
+      run_selection(options, select_cases(options), [](double, const std::string&) {});
+  REQUIRE(report.results.size() == 2);
+  for (const Result& result : report.results) {
+    CAPTURE(result.reason);
+    CHECK(result.status == Status::skipped);
+    const std::string part = result.suite == "comm" ? "a collective" : "L-BFGS";
+    CHECK(result.reason.find("'do-nothing' is not in " + part) != std::string::npos);
+  }
+}

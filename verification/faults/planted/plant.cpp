@@ -49,6 +49,13 @@ void require_place(const Fault& fault, Space space, bool fused) {
   if (for_device) cuda::device::require_device();
 }
 
+/// part: what a case of another suite runs.
+void require_part(bool planted, const Fault& fault, const std::string& part) {
+  ZP_CHECK(planted, ErrorCode::unavailable,
+           "the fault '" + std::string(fault.id) + "' is not in " + part,
+           "the case would run without it", "use its case, which zeroproof explain prints");
+}
+
 /// Keeps the data that the optimizer points to as long as the optimizer.
 class Planted final : public WrappedOptimizer {
  public:
@@ -140,14 +147,14 @@ std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view id, const Opt
 std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view id, const LbfgsSetup& setup) {
   const Fault& fault = known(id);
   std::unique_ptr<LbfgsOptimizer> optimizer = wrong_lbfgs(fault.id, setup);
-  require_planted(optimizer != nullptr, fault);
+  require_part(optimizer != nullptr, fault, "L-BFGS");
   return optimizer;
 }
 
 std::unique_ptr<Communicator> plant_fault(std::string_view id, Communicator& inner) {
   const Fault& fault = known(id);
   std::unique_ptr<Communicator> wrong = wrong_communicator(fault.id, inner);
-  require_planted(wrong != nullptr, fault);
+  require_part(wrong != nullptr, fault, "a collective");
   return wrong;
 }
 
