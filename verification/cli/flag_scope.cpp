@@ -48,6 +48,13 @@ void check_implementations(const CaseFlags& flags, Kind kind, const std::string&
   }
 }
 
+/// The end of a resumed run's id may have the number of steps.
+void check_steps(const CaseFlags& flags, const std::string& pattern) {
+  ZP_CHECK(flags.steps.empty() || pattern.find("-of-") == std::string::npos, ErrorCode::config,
+           "--steps " + flags.steps + " does not apply to '" + pattern + "'",
+           "the id has the number of steps", "leave the flag out, or -of- and what follows");
+}
+
 }  // namespace
 
 bool selects_training(const std::string& pattern) {
@@ -66,6 +73,7 @@ void require_applicable(const CaseFlags& flags) {
                "leave the flag out, or the pattern");
     }
     check_implementations(flags, kind, pattern);
+    if (kind == Kind::resume) check_steps(flags, pattern);
   }
 }
 

@@ -70,6 +70,8 @@ TEST_CASE("bad input: values that no run accepts are refused") {
   expect_verify_refusal("lbfgs/rosenbrock/armijo/mpi:2/contract", "use threads:2");
   expect_verify_refusal("lbfgs/rosenbrock/armijo/nccl:2/contract", "use threads:2");
   expect_verify_refusal("lbfgs/rosenbrock/armijo/self/flat", "deepspeed_flat");
+  expect_verify_refusal("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:3-of-4 --steps 6",
+                        "--steps 6 does not apply to 'resume/");
   expect_verify_refusal("--bucket 1000", "1000");
   expect_verify_refusal("--bucket 0", "0");
   expect_verify_refusal("--threads -1", "-1");
