@@ -58,6 +58,13 @@ bool offers(CommTransport transport, CommOp op) {
   return transport != CommTransport::nccl || op != CommOp::all_reduce_or;
 }
 
+/// Parts of an all_reduce have one length on all ranks.
+bool offers(CommOp op, CommParts parts) {
+  const bool one_length =
+      op == CommOp::all_reduce_sum || op == CommOp::all_reduce_max || op == CommOp::all_reduce_or;
+  return !one_length || parts != CommParts::unequal;
+}
+
 CommCaseSpec case_of(const std::string& id) {
   const std::vector<std::string> parts = id_parts(id);
   CommCaseSpec spec;
@@ -84,7 +91,8 @@ std::vector<std::string> usual_ids() {
           spec.places = choice_of<CommPlaces>(places_names, std::string(places));
           const bool placed =
               spec.op != CommOp::shared_window || spec.places == CommPlaces::adjacent;
-          if (placed && offers(spec.transport, spec.op) && obstacle(spec).empty())
+          if (placed && offers(spec.transport, spec.op) && offers(spec.op, spec.parts) &&
+              obstacle(spec).empty())
             usual.push_back(spec.id());
         }
       }
@@ -101,7 +109,15 @@ IdGrammar comm_grammar() {
   return {{"suite", [](const Parts&) { return Parts{"comm"}; }},
           {"collective", among(op_names)},
           {"ranks", [](const Parts&) { return Parts{}; }},
-          {"lengths", among(parts_names)},
+          {"lengths",
+           [](const Parts& before) {
+             Parts lengths(parts_names.begin(), parts_names.end());
+             const auto op = choice_of<CommOp>(op_names, before[1]);
+             std::erase_if(lengths, [&](const std::string& length) {
+               return !offers(op, choice_of<CommParts>(parts_names, length));
+             });
+             return lengths;
+           }},
           {"places", [](const Parts& before) {
              const bool window = before[1] == op_names.back();
              return Parts(places_names.begin(), places_names.end() - (window ? 1 : 0));

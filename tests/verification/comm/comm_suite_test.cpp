@@ -55,6 +55,8 @@ TEST_CASE("comm: impossible cases are refused") {
     refused("comm/all_gather/" + std::string(ranks) + "/equal/adjacent", "usable number of ranks");
   refused("comm/all_reduce-or/nccl:3/equal/adjacent", "no such collective");
   refused("comm/shared_window/self/equal/scattered", "places 'scattered'");
+  for (const char* op : {"sum", "max", "or"})
+    refused("comm/all_reduce-" + std::string(op) + "/self/unequal/adjacent", "lengths 'unequal'");
 }
 
 TEST_CASE(
@@ -87,7 +89,7 @@ TEST_CASE("comm: the usual cases pass, and others with more ranks") {
                       "comm/all_to_all/threads:5/unequal/scattered",
                       "comm/all_to_all/threads:2/empty/adjacent",
                       "comm/broadcast/threads:8/unequal/scattered",
-                      "comm/all_reduce-sum/threads:8/unequal/adjacent",
+                      "comm/all_reduce-sum/threads:8/empty/adjacent",
                       "comm/split/threads:2+3/empty/adjacent",
                       "comm/shared_window/threads:5/empty/adjacent"};
   const RunReport report =
