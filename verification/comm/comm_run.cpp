@@ -203,7 +203,23 @@ class CommRank {
     image.compare(memory.read(), round.dtype, place(round), judge_);
   }
 
-  /// Writes its block, and after a fence reads those of all ranks.
+  void compare_block(Span<const std::byte> block, const std::string& name, const CommBytes& want,
+                     const CommRound& round) {
+    if (block.size() != want.size()) {
+      Divergence wrong = place(round);
+      wrong.buffer = name;
+      wrong.what = "has " + std::to_string(block.size()) + " bytes instead of " +
+                   std::to_string(want.size());
+      judge_.note(std::move(wrong), 1);
+    }
+    const Image image({{name, poison(want), want}}, spec_.places, num_bytes(round.dtype));
+    CommBytes found(image.before().begin(), image.before().end());
+    std::ranges::copy(block.first(std::min(block.size(), want.size())),
+                      image.places(found.data()).front().begin());
+    image.compare(found, round.dtype, place(round), judge_);
+  }
+
+  /// Reads its new block and writes it, and after a fence reads those of all ranks.
   void run_window(Communicator& comm, const CommRound& round) {
     const CommBytes mine = window_block(round, spec_.parts, rank_);
     const auto window = comm.shared_window(static_cast<std::int64_t>(mine.size()));
@@ -222,18 +238,13 @@ class CommRank {
       null.compared = 1;
       return judge_.count(null, round.dtype, {});
     }
-    std::ranges::copy(mine, window->of(rank_).begin());
+    const Span<std::byte> own = window->of(rank_);
+    compare_block(own, "the new block", CommBytes(mine.size(), std::byte{0xFF}), round);
+    std::copy_n(mine.begin(), std::min(mine.size(), own.size()), own.begin());
     window->fence();
-    for (int rank = 0; rank < comm.world_size(); ++rank) {
-      const CommBytes want = window_block(round, spec_.parts, rank);
-      const Image image({{"of(" + std::to_string(rank) + ")", poison(want), want}}, spec_.places,
-                        num_bytes(round.dtype));
-      CommBytes found(image.before().begin(), image.before().end());
-      const Span<std::byte> block = window->of(rank);
-      std::ranges::copy(block.first(std::min(block.size(), want.size())),
-                        image.places(found.data()).front().begin());
-      image.compare(found, round.dtype, place(round), judge_);
-    }
+    for (int rank = 0; rank < comm.world_size(); ++rank)
+      compare_block(window->of(rank), "of(" + std::to_string(rank) + ")",
+                    window_block(round, spec_.parts, rank), round);
     window->fence();
   }
 
