@@ -44,6 +44,9 @@ class ResumeSuite final : public Suite {
       const RunConfig config = config_of_half(options, spec, spec.before);
       const Experiment experiment(before.workload, config, before.dtype, load_text(config),
                                   before.recipe);
+      ZP_CHECK(experiment.config().on_nonfinite != OnNonfinite::error, ErrorCode::config,
+               "'" + id + "' has on_nonfinite = error", "it would end at its first overflow",
+               "use on_nonfinite = skip or propagate");
       const std::int64_t steps = config_of_half(options, spec, spec.after).steps;
       ZP_CHECK(spec.last_saved < steps, ErrorCode::config,
                "'" + id + "' saves after step " + std::to_string(spec.last_saved) + " of " +

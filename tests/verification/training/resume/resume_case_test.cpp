@@ -93,6 +93,7 @@ TEST_CASE("resume: impossible cases are refused with an alternative") {
           "saves after step 3 of 3");
   refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:3-of-0", "has no steps");
   refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:3-of-x", "'x' in");
+  refused("resume/adamw+on_nonfinite:error/3:2-to-2:1" + end, "has on_nonfinite = error");
   refused("resume/adamw/3:2:plugin-to-2:1" + end, "implementation 'plugin' in");
   refused("resume/adamw/3:2:device-grph-to-2:1" + end, "did you mean device-graph?");
   refused("resume/adamw/2x1x2:2-to-2:1/bf16/contract-to-contract/after:3",
