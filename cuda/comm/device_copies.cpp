@@ -190,8 +190,9 @@ std::unique_ptr<Communicator> make_device_copies(Communicator& control) {
   ZP_CHECK(control.shares_addresses(), ErrorCode::unavailable,
            "device copies do not work between the ranks of " + control.name(),
            "a copy only reaches device memory of its own process, so ranks must be threads of "
-           "one process",
-           "use --transport nccl or --world threads:N");
+           "one process on one host",
+           "use --transport nccl, or --world threads:" + std::to_string(control.world_size()) +
+               ", which is one host");
   return std::make_unique<DeviceCopies>(control);
 }
 

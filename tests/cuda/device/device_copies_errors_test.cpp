@@ -164,8 +164,8 @@ TEST_CASE("device copies: ranks have to share addresses") {
   CHECK(device_test::message_of([&] { make_device_copies(processes); }) ==
         "device copies do not work between the ranks of self (a copy only reaches device memory of "
         "its own "
-        "process, so ranks must be threads of one process); use --transport nccl or "
-        "--world threads:N");
+        "process, so ranks must be threads of one process on one host); use --transport nccl, or "
+        "--world threads:1, which is one host");
 }
 
 }  // namespace device_copies_errors_test
