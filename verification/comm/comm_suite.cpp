@@ -32,7 +32,8 @@ class CommSuite final : public Suite {
   bool spans_processes() const override { return true; }
 
   std::string table(const RunReport& report, const TextStyle& style) const override {
-    return group_table(report, name(), "collectives", "collective", style.colour);
+    return group_table(report, name(), "collectives", "collective", style.colour,
+                       "their definitions");
   }
 };
 

@@ -42,7 +42,7 @@ struct Row {
 }  // namespace
 
 std::string group_table(const RunReport& report, const std::string& suite, const std::string& title,
-                        const std::string& column, bool colour) {
+                        const std::string& column, bool colour, const std::string& truth) {
   std::vector<Row> rows;
   std::vector<std::string> sides;
   for (const Result& result : report.results) {
@@ -58,8 +58,8 @@ std::string group_table(const RunReport& report, const std::string& suite, const
   std::string out = "\n" + title + ":";
   for (std::size_t i = 0; i < sides.size(); ++i) out += (i > 0 ? ", " : " ") + sides[i];
   out += fmt::format(" against {}\n{:<30} {:<8} {:>5} {:>15} {:>12}\n",
-                     report.held_to.empty() ? "the reference" : report.held_to, column, "class",
-                     "cases", "compared", "differing");
+                     report.held_to.empty() ? truth : report.held_to, column, "class", "cases",
+                     "compared", "differing");
   for (const Row& row : rows) {
     out += fmt::format("{:<30} {:<8} {:>5} {:>15} {:>12}  {}\n", row.group, row.exactness,
                        row.cases - row.skipped, grouped(row.compared), grouped(row.differing),

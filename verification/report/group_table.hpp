@@ -7,9 +7,10 @@
 namespace zeroproof::verification {
 
 /// The results of a suite, one row per group: the number of comparisons, and whether all were
-/// equal. "" if it has none. title: the side compared with the reference; column: the name of a
-/// group.
+/// equal. "" if it has none. title: the side compared; column: the name of a group; truth: what it
+/// is compared with, unless the report is held to something else.
 std::string group_table(const RunReport& report, const std::string& suite, const std::string& title,
-                        const std::string& column, bool colour);
+                        const std::string& column, bool colour,
+                        const std::string& truth = "the reference");
 
 }  // namespace zeroproof::verification

@@ -101,6 +101,7 @@ TEST_CASE("comm: the usual cases pass, and others with more ranks") {
     CHECK(result.status == Status::pass);
     CHECK(result.compared > 0);
   }
+  CHECK(has(comm_suite().table(report, {}), " against their definitions\n"));
 }
 
 TEST_CASE("comm: ranks on absent devices or in no job are skipped, with the reason") {
