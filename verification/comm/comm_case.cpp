@@ -20,12 +20,6 @@ constexpr std::array<std::string_view, 10> op_names = {
 constexpr std::array<std::string_view, 3> parts_names = {"equal", "unequal", "empty"};
 constexpr std::array<std::string_view, 2> places_names = {"adjacent", "scattered"};
 
-/// Inside an MPI job its ranks.
-std::vector<std::string> usual_ranks() {
-  if (inside_mpi_job()) return {"mpi:" + std::to_string(mpi_job_size())};
-  return {"self", "threads:3", "threads:1+2", "copies:3", "nccl:3"};
-}
-
 template <class Choice, std::size_t count>
 Choice choice_of(const std::array<std::string_view, count>& names, const std::string& text) {
   return static_cast<Choice>(std::ranges::find(names, text) - names.begin());
@@ -50,6 +44,15 @@ void read_ranks(const std::string& text, CommCaseSpec& spec) {
   spec.world = parse_world(text);
   ZP_CHECK(spec.world.size <= 64, ErrorCode::config, "'" + text + "' has more than 64 ranks",
            "every rank computes the parts of all others", "use at most 64");
+}
+
+/// Inside an MPI job its ranks. Three over NCCL, or two where it accepts no more.
+std::vector<std::string> usual_ranks() {
+  if (inside_mpi_job()) return {"mpi:" + std::to_string(mpi_job_size())};
+  CommCaseSpec three;
+  read_ranks("nccl:3", three);
+  return {"self", "threads:3", "threads:1+2", "copies:3",
+          obstacle(three).empty() ? "nccl:3" : "nccl:2"};
 }
 
 /// NCCL has no bitwise_or; other collectives of all transports differ in shared_window alone, which
@@ -154,7 +157,8 @@ std::string obstacle(const CommCaseSpec& spec) {
                       std::to_string(spec.world.size);
   }
   if (!device_answers()) return cuda::device::device_info().detail;
-  return spec.transport == CommTransport::nccl ? nccl_obstacle(spec.world.size) : "";
+  if (spec.transport != CommTransport::nccl) return "";
+  return nccl_obstacle(cuda::device::device_info().simulated ? 1 : spec.world.size);
 }
 
 }  // namespace zeroproof::verification
