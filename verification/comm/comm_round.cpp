@@ -17,8 +17,8 @@ bool reduces(CommOp op) {
 /// Random bytes; for sums of floats whole numbers below 1000.
 CommBytes sent(const CommCaseSpec& spec, const CommRound& round, int from, int to) {
   const std::int64_t numel = part_numel(round, spec.parts, reduces(spec.op) ? 0 : from, to);
-  const Philox random(static_cast<std::uint64_t>(round.number) << 16 | 0xC0,
-                      static_cast<std::uint32_t>(from * 64 + to));
+  const Philox random(round.seed, static_cast<std::uint32_t>(from * 64 + to),
+                      static_cast<std::uint32_t>(round.number));
   CommBytes bytes(numel * num_bytes(round.dtype));
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(static_cast<int>(random.uniform(i) * 256));
@@ -70,13 +70,13 @@ std::string numbered(const char* name, int number) {
 
 CommBytes poison(const CommBytes& like) { return CommBytes(like.size(), std::byte{0xEE}); }
 
-std::vector<CommRound> rounds_of(CommOp op, int ranks) {
+std::vector<CommRound> rounds_of(CommOp op, int ranks, std::uint64_t seed) {
   std::vector<CommRound> rounds;
   for (const DType dtype : {DType::e4m3, DType::bf16, DType::fp32, DType::u64}) {
     const DType added = op == CommOp::reduce_scatter ? DType::fp32 : DType::u64;
     if (reduces(op) && dtype != added) continue;
     for (const std::int64_t numel : {1, 2, 7, 64, 1025})
-      rounds.push_back({static_cast<std::int64_t>(rounds.size()), dtype, numel, ranks});
+      rounds.push_back({static_cast<std::int64_t>(rounds.size()), dtype, numel, ranks, seed});
   }
   return rounds;
 }

@@ -21,16 +21,17 @@ struct CommBlock {
 };
 
 struct CommRound {
-  std::int64_t number = 0;  ///< from 0; determines all data
+  std::int64_t number = 0;  ///< from 0; determines all data, with the seed
   DType dtype = DType::fp32;
   std::int64_t numel = 0;  ///< of the shortest part that is not empty
   int ranks = 1;
+  std::uint64_t seed = 0;
 
   int root() const { return static_cast<int>(number % ranks); }
 };
 
 /// Every element type with short, odd and long parts; integers and floats alone where ranks add.
-std::vector<CommRound> rounds_of(CommOp op, int ranks);
+std::vector<CommRound> rounds_of(CommOp op, int ranks, std::uint64_t seed);
 
 /// Elements of the part from a rank to another one. `to` is 0 for parts that go to all, and `from`
 /// for parts of one length.

@@ -175,10 +175,11 @@ void call(Communicator& comm, const CommCaseSpec& spec, const CommRound& round,
 /// One rank of a case.
 class CommRank {
  public:
-  CommRank(const CommCaseSpec& spec, int rank) : spec_(spec), rank_(rank) {}
+  CommRank(const CommCaseSpec& spec, std::uint64_t seed, int rank)
+      : spec_(spec), seed_(seed), rank_(rank) {}
 
   void run(Communicator& comm) {
-    for (const CommRound& round : rounds_of(spec_.op, comm.world_size())) {
+    for (const CommRound& round : rounds_of(spec_.op, comm.world_size(), seed_)) {
       spec_.op == CommOp::shared_window ? run_window(comm, round) : run_round(comm, round);
     }
   }
@@ -249,6 +250,7 @@ class CommRank {
   }
 
   const CommCaseSpec& spec_;
+  const std::uint64_t seed_;
   const int rank_;
   Judge judge_;
 };
@@ -288,7 +290,8 @@ std::vector<RankReport> reports_of(const std::vector<CommRank>& ranks) {
 
 }  // namespace
 
-Result judge_comm(const CommCaseSpec& spec, double timeout_s, const std::string& fault) {
+Result judge_comm(const CommCaseSpec& spec, std::uint64_t seed, double timeout_s,
+                  const std::string& fault) {
   const Stopwatch stopwatch;
   Result result;
   result.id = spec.id();
@@ -300,7 +303,7 @@ Result judge_comm(const CommCaseSpec& spec, double timeout_s, const std::string&
   result.status = result.reason.empty() ? Status::pass : Status::skipped;
   if (!result.reason.empty()) return result;
   std::vector<CommRank> ranks;
-  for (int rank = 0; rank < spec.world.size; ++rank) ranks.emplace_back(spec, rank);
+  for (int rank = 0; rank < spec.world.size; ++rank) ranks.emplace_back(spec, seed, rank);
   std::vector<RankReport> reports;
   try {
     const auto world = spec.world.has_processes() ? make_mpi_world(timeout_s)

@@ -11,6 +11,7 @@ namespace zeroproof::verification {
 /// bytes of their memory with the definition: received and sent blocks, and the gaps between them.
 /// Collective over the processes of an MPI job, complete on rank 0. fault: identifier of a planted
 /// fault of a communicator, or "".
-Result judge_comm(const CommCaseSpec& spec, double timeout_s, const std::string& fault);
+Result judge_comm(const CommCaseSpec& spec, std::uint64_t seed, double timeout_s,
+                  const std::string& fault);
 
 }  // namespace zeroproof::verification

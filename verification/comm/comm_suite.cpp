@@ -20,10 +20,11 @@ class CommSuite final : public Suite {
 
   void run(const VerifyOptions& options, const std::vector<std::string>& ids, RunReport& report,
            const ProgressSink& progress) const override {
-    const double timeout_s = config_of(options, workload_names().front()).comm_timeout_s;
+    const RunConfig config = config_of(options, workload_names().front());
     for (std::size_t i = 0; i < ids.size(); ++i) {
       progress(static_cast<double>(i) / static_cast<double>(ids.size()), ids[i]);
-      Result result = judge_comm(comm_cases(ids[i]).front(), timeout_s, options.fault);
+      Result result =
+          judge_comm(comm_cases(ids[i]).front(), config.seed, config.comm_timeout_s, options.fault);
       result.replay = replay_line(options, ids[i]);
       report.results.push_back(std::move(result));
     }

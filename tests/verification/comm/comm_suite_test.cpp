@@ -62,7 +62,7 @@ TEST_CASE("comm: impossible cases are refused") {
 TEST_CASE(
     "comm: rounds with empty parts have one with nothing, and one in which rank 0 has nothing") {
   const auto has_round = [](const auto& fits) {
-    const std::vector<CommRound> rounds = rounds_of(CommOp::all_gather, 3);
+    const std::vector<CommRound> rounds = rounds_of(CommOp::all_gather, 3, 1);
     return std::ranges::any_of(rounds, fits);
   };
   const auto numel = [](const CommRound& round, int from) {
@@ -80,6 +80,22 @@ TEST_CASE(
       return round.numel == shortest && numel(round, 0) > 0 && numel(round, 1) == 0;
     }));
   }
+}
+
+TEST_CASE("comm: the bytes of every rank and round depend on the seed") {
+  const CommCaseSpec spec = comm_cases("comm/all_gather/threads:3/equal/adjacent").front();
+  const std::vector<CommRound> rounds = rounds_of(spec.op, 3, 1), others = rounds_of(spec.op, 3, 2);
+  std::set<CommBytes> all;
+  std::size_t long_ones = 0;
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    if (rounds[i].numel < 64) continue;  // short parts may be the same by chance
+    for (int rank = 0; rank < 3; ++rank) {
+      all.insert(blocks_of(spec, rounds[i], rank).front().after);
+      all.insert(blocks_of(spec, others[i], rank).front().after);
+      long_ones += 2;
+    }
+  }
+  CHECK(all.size() == long_ones);
 }
 
 TEST_CASE("comm: the usual cases pass, and others with more ranks") {
@@ -106,7 +122,7 @@ TEST_CASE("comm: the usual cases pass, and others with more ranks") {
 
 TEST_CASE("comm: ranks on absent devices or in no job are skipped, with the reason") {
   const auto reason = [](const std::string& id) {
-    const Result result = judge_comm(comm_cases(id).front(), 10, "");
+    const Result result = judge_comm(comm_cases(id).front(), 1, 10, "");
     CHECK(result.status == Status::skipped);
     return result.reason;
   };
@@ -115,8 +131,8 @@ TEST_CASE("comm: ranks on absent devices or in no job are skipped, with the reas
 }
 
 TEST_CASE("comm: a case that cannot run in this program is skipped, with the reason") {
-  const Result result =
-      judge_comm(comm_cases("comm/all_gather/threads:3/equal/adjacent").front(), 10, "do-nothing");
+  const Result result = judge_comm(comm_cases("comm/all_gather/threads:3/equal/adjacent").front(),
+                                   1, 10, "do-nothing");
   CHECK(result.status == Status::skipped);
   CHECK(has(result.reason, "zeroproof-faults"));
 }
