@@ -48,11 +48,10 @@ std::string why_pointless(const RunConfig& config) {
   const auto growths = static_cast<int>((config.steps - 2) / s.growth_interval + 1);
   const int reached = std::min(s.log2_max, s.log2_initial + s.log2_growth * growths);
   const bool grows = dynamic && reached > s.log2_initial;
-  if (config.on_nonfinite != OnNonfinite::skip && grows &&
-      reached > (config.loss_reduction == LossReduction::tokens ? 11 : 15)) {
+  const bool tokens = config.loss_reduction == LossReduction::tokens;
+  if (config.on_nonfinite != OnNonfinite::skip && grows && reached > (tokens ? 11 : 15))
     return "a scale that grows overflows by itself";
-  }
-  if (too_high && s.growth_interval == 1 && s.log2_growth > 1)
+  if ((too_high || (dynamic && tokens)) && s.growth_interval == 1 && s.log2_growth > 1)
     return "a scale that grows back at once overflows in most steps";
   const bool table = config.schedule.decay == DecayShape::table;
   if (table && config.initial_step >
@@ -60,11 +59,15 @@ std::string why_pointless(const RunConfig& config) {
     return "a table of rates would have to reach back to the first step";
   }
   const OptimizerHyper& optimizer = config.optimizer;
-  const bool small_steps =
-      optimizer.rule == UpdateRule::sgd ? optimizer.momentum == 0 : optimizer.eps > 1e-6;
-  if (config.state_formats.master == MasterFormat::bf16 && config.schedule.warmup > 0 &&
-      small_steps) {
+  const bool bf16_master = config.state_formats.master == MasterFormat::bf16;
+  const bool plain_sgd = optimizer.rule == UpdateRule::sgd && optimizer.momentum == 0;
+  const bool small_steps = plain_sgd || (optimizer.rule != UpdateRule::sgd && optimizer.eps > 1e-6);
+  if (bf16_master && config.schedule.warmup > 0 && small_steps) {
     return "most steps of a warm-up without momentum, or with a large eps, are too small for a "
+           "master in bf16";
+  }
+  if (bf16_master && plain_sgd && optimizer.norm == NormForm::one && optimizer.max_norm > 0) {
+    return "a gradient without momentum, clipped by its sum of magnitudes, is too small for a "
            "master in bf16";
   }
   switch (config.on_nonfinite) {
