@@ -46,7 +46,7 @@ ElementState contract(const Problem& p, float g, ElementState x) {
   reference::update_by_rule(
       p.hyper, p.s, p.ratio, Span<const float>(&g, 1), one(x.master),
       {one(x.exp_avg), one(x.exp_avg_sq), p.hyper.amsgrad ? one(x.max_exp_avg_sq) : Span<float>{},
-       Span<float>{}});
+       p.hyper.momentum != 0 ? one(x.momentum_buffer) : Span<float>{}});
   return x;
 }
 
@@ -116,6 +116,64 @@ ElementState in_double(const Problem& p, float g, ElementState x) {
   return x;
 }
 
+/// kept * old + (1 - kept) * g as an increment, with the smaller weight in front.
+float incremented(float old, float g, double kept) {
+  return kept > 0.5 ? old + static_cast<float>(1 - kept) * (g - old)
+                    : g + static_cast<float>(kept) * (old - g);
+}
+
+/// Fused, or with Real = double every operation in fp64.
+template <class Real>
+ElementState fused_sgd(const Problem& p, float grad, ElementState x) {
+  const auto momentum = static_cast<Real>(p.hyper.momentum);
+  Real g = grad;
+  if (p.s.has_decay != 0) g = std::fma(static_cast<Real>(p.hyper.weight_decay), x.master, g);
+  Real e = g;
+  if (momentum != 0) {
+    e = p.t == 1 ? g : std::fma(momentum, x.momentum_buffer, Real(1 - p.hyper.dampening) * g);
+    x.momentum_buffer = static_cast<float>(e);
+    if (p.hyper.nesterov) e = std::fma(momentum, e, g);
+  }
+  x.master = static_cast<float>(std::fma(-static_cast<Real>(p.hyper.lr), e, Real(x.master)));
+  return x;
+}
+
+/// A dampened momentum that is an average as an increment of the buffer; otherwise the contract.
+ElementState incremented_sgd(const Problem& p, float g, const ElementState& x) {
+  ElementState y = contract(p, g, x);
+  if (p.hyper.momentum == 0 || p.hyper.dampening != p.hyper.momentum || p.t == 1) return y;
+  if (p.s.has_decay != 0) g = g + p.s.weight_decay * x.master;
+  y.momentum_buffer = incremented(x.momentum_buffer, g, p.hyper.momentum);
+  y.master = x.master - p.s.lr * y.momentum_buffer;
+  return y;
+}
+
+template <class Real>
+Real sign_of(Real c) {
+  return c > 0 ? 1 : c < 0 ? -1 : c;
+}
+
+/// Fused, the rate around the sum; or with Real = double every operation in fp64.
+template <class Real>
+ElementState fused_lion(const Problem& p, float grad, ElementState x) {
+  const Real beta1 = p.hyper.beta1, beta2 = p.hyper.beta2, g = grad;
+  Real u = sign_of(std::fma(static_cast<Real>(1 - double{p.hyper.beta1}), g, beta1 * x.exp_avg));
+  if (p.s.has_decay != 0) u = std::fma(static_cast<Real>(p.hyper.weight_decay), x.master, u);
+  x.master = static_cast<float>(std::fma(-static_cast<Real>(p.hyper.lr), u, Real(x.master)));
+  x.exp_avg = static_cast<float>(
+      std::fma(static_cast<Real>(1 - double{p.hyper.beta2}), g, beta2 * x.exp_avg));
+  return x;
+}
+
+/// Increments, and the decay as a factor: PyTorch forms of Lion.
+ElementState incremented_lion(const Problem& p, float g, ElementState x) {
+  const float direction = sign_of(incremented(x.exp_avg, g, p.hyper.beta1));
+  x.master = x.master * static_cast<float>(1 - p.hyper.lr * p.hyper.weight_decay);
+  x.master = x.master - p.s.lr * direction;
+  x.exp_avg = incremented(x.exp_avg, g, p.hyper.beta2);
+  return x;
+}
+
 using Kernel = std::function<ElementState(const Problem&, float, const ElementState&)>;
 
 const std::vector<std::pair<std::string, Kernel>>& legal_kernels() {
@@ -166,6 +224,35 @@ const std::vector<std::pair<std::string, Kernel>>& contract_alone() {
   return one;
 }
 
+const std::vector<std::pair<std::string, Kernel>>& legal_kernels_of(UpdateRule rule) {
+  static const std::vector<std::pair<std::string, Kernel>> sgd = {{"contract", contract},
+                                                                  {"fused", fused_sgd<float>},
+                                                                  {"in fp64", fused_sgd<double>},
+                                                                  {"increments", incremented_sgd}};
+  static const std::vector<std::pair<std::string, Kernel>> lion = {
+      {"contract", contract},
+      {"fused", fused_lion<float>},
+      {"in fp64", fused_lion<double>},
+      {"increments", incremented_lion},
+      {"decay first", [](const Problem& p, float g, const ElementState& x) {
+         ElementState y = contract(p, g, {0, x.exp_avg});  // the step alone
+         y.master = (x.master - p.s.lr_weight_decay * x.master) + y.master;
+         return y;
+       }}};
+  switch (rule) {
+    case UpdateRule::adamw:
+      return legal_kernels();
+    case UpdateRule::lamb:
+      return legal_lamb_kernels();
+    case UpdateRule::sgd:
+      return sgd;
+    case UpdateRule::lion:
+      return lion;
+    default:
+      return contract_alone();
+  }
+}
+
 class Draws {
  public:
   explicit Draws(unsigned seed) : random_(seed) {}
@@ -178,6 +265,12 @@ class Draws {
     h.beta2 = static_cast<float>(std::array{0.999, 0.95, 0.75, 0.9999}[random_() % 4]);
     h.eps = std::array{1e-8, 1e-6, 1e-3, 0.1}[random_() % 4];
     h.weight_decay = std::array{0.0, 0.01, 0.1, 0.7}[random_() % 4];
+    if (rule == UpdateRule::sgd) {
+      h.momentum = std::array{0.0, 0.9, 0.3, 0.99}[random_() % 4];
+      h.nesterov = h.momentum != 0 && random_() % 3 == 0;
+      if (h.momentum != 0 && !h.nesterov)
+        h.dampening = std::array{0.0, 0.1, h.momentum}[random_() % 3];
+    }
     Problem p = problem_of(h, std::array{1, 2, 3, 17, 1001}[random_() % 5]);
     if (traits_of(rule).trust_ratio) p.ratio = static_cast<float>(std::exp2(uniform(-6, 6)));
     return p;
@@ -194,6 +287,7 @@ class Draws {
     x.exp_avg =
         random_() % 8 == 0 ? -grad / 9 : number(-30, 0);  // sometimes nearly cancels the gradient
     x.exp_avg_sq = std::fabs(number(-50, 0));
+    x.momentum_buffer = x.exp_avg;
     return x;
   }
 
@@ -206,7 +300,7 @@ class Draws {
 };
 
 struct Worst {
-  double master = 0, exp_avg = 0, exp_avg_sq = 0;
+  double master = 0, exp_avg = 0, exp_avg_sq = 0;  ///< exp_avg: or the momentum buffer
   int judged = 0, outside = 0;
 
   void add(const UpdateBound& bound, const ElementState& got) {
@@ -220,6 +314,7 @@ struct Worst {
     };
     keep(master, bound.master, got.master);
     keep(exp_avg, bound.exp_avg, got.exp_avg);
+    keep(exp_avg, bound.momentum_buffer, got.momentum_buffer);
     keep(exp_avg_sq, bound.exp_avg_sq, got.exp_avg_sq);
   }
 };
@@ -239,9 +334,10 @@ Worst worst_of(const Kernel& kernel, UpdateRule rule, int count) {
   return worst;
 }
 
-void check_legal(UpdateRule rule, const std::vector<std::pair<std::string, Kernel>>& kernels) {
+void check_legal(UpdateRule rule) {
   Worst all;
-  for (const auto& kernel : kernels) {  // clang does not let CAPTURE have structured bindings
+  // clang does not let CAPTURE have structured bindings
+  for (const auto& kernel : legal_kernels_of(rule)) {
     const std::string& name = kernel.first;
     CAPTURE(name);
     const Worst worst = worst_of(kernel.second, rule, 3000);
@@ -258,17 +354,22 @@ void check_legal(UpdateRule rule, const std::vector<std::pair<std::string, Kerne
   }
   CHECK(all.master >= 0.5);
   CHECK(all.exp_avg >= 0.5);
-  CHECK(all.exp_avg_sq >= 0.5);
+  if (traits_of(rule).keeps[StateSlot::exp_avg_sq]) CHECK(all.exp_avg_sq >= 0.5);
 }
 
 }  // namespace
 
 TEST_CASE("bounds: every legal order of AdamW is inside, and some nearly reach them") {
-  check_legal(UpdateRule::adamw, legal_kernels());
+  check_legal(UpdateRule::adamw);
+}
+
+TEST_CASE("bounds: every legal order of SGD and Lion is inside, and some nearly reach them") {
+  check_legal(UpdateRule::sgd);
+  check_legal(UpdateRule::lion);
 }
 
 TEST_CASE("bounds: every legal place of LAMB's ratio is inside, and another ratio is not") {
-  check_legal(UpdateRule::lamb, legal_lamb_kernels());
+  check_legal(UpdateRule::lamb);
   const Kernel another = [](Problem p, float g, const ElementState& x) {
     p.ratio *= 1 + 0x1p-18F;
     return contract(p, g, x);
@@ -281,8 +382,7 @@ TEST_CASE("bounds: every legal place of LAMB's ratio is inside, and another rati
 }
 
 TEST_CASE("bounds: the contract's own updates stay inside, by every rule") {
-  for (const UpdateRule rule :
-       {UpdateRule::adam, UpdateRule::lion, UpdateRule::sgd_ema, UpdateRule::sgd}) {
+  for (const UpdateRule rule : {UpdateRule::adam, UpdateRule::sgd_ema}) {
     CAPTURE(static_cast<int>(rule));
     const Worst worst = worst_of(contract, rule, 1500);
     CHECK(worst.master <= 1);
@@ -377,11 +477,11 @@ TEST_CASE("bounds: legal orders with a bf16 parameter are inside, and other roun
   const auto truncated = [](float x) {
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xFFFF0000U);
   };
-  const auto outside = [&](const Kernel& kernel) {
+  const auto outside = [&](UpdateRule rule, const Kernel& kernel) {
     Draws draws(5);
     int found = 0;
     for (int i = 0; i < 200; ++i) {
-      const Problem p = draws.problem(UpdateRule::adamw);
+      const Problem p = draws.problem(rule);
       UpdateBounds bounds(p.hyper, p.t);
       bounds.cast_master_to_bf16();
       for (int k = 0; k < 64; ++k) {
@@ -393,40 +493,54 @@ TEST_CASE("bounds: legal orders with a bf16 parameter are inside, and other roun
     }
     return found;
   };
-  for (const auto& kernel : legal_kernels()) {
-    const std::string& name = kernel.first;
-    CAPTURE(name);
-    const auto with = [&](const auto& rounding) {
-      return [&](const Problem& p, float g, const ElementState& x) {
-        ElementState y = kernel.second(p, g, x);
-        y.master = rounding(y.master);
+  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::sgd, UpdateRule::lion}) {
+    CAPTURE(traits_of(rule).name);
+    for (const auto& kernel : legal_kernels_of(rule)) {
+      const std::string& name = kernel.first;
+      CAPTURE(name);
+      const auto with = [&](const auto& rounding) {
+        return [&](const Problem& p, float g, const ElementState& x) {
+          ElementState y = kernel.second(p, g, x);
+          y.master = rounding(y.master);
+          return y;
+        };
+      };
+      CHECK(outside(rule, with(cast)) == 0);
+      CHECK(outside(rule, with(truncated)) > 12800 / 4);  // half of the results that are not exact
+    }
+    const auto decayed_by = [&](const auto& decay) {
+      return [&](Problem p, float g, ElementState x) {
+        if (p.s.has_decay != 0) decay(p, g, x);
+        p.s.has_decay = 0;
+        ElementState y = contract(p, g, x);
+        y.master = cast(y.master);
         return y;
       };
     };
-    CHECK(outside(with(cast)) == 0);
-    CHECK(outside(with(truncated)) > 12800 / 4);  // half of the results that are not exact
+    CHECK(outside(rule, decayed_by([](auto&&...) {})) > 1000);  // lost
+    // Rounded after the decay too: the gradient of sgd, the parameter of the others.
+    const auto rounded = [&](const Problem& p, float& g, ElementState& x) {
+      if (rule == UpdateRule::sgd)
+        g = cast(g + p.s.weight_decay * x.master);
+      else
+        x.master = cast(x.master - p.s.lr_weight_decay * x.master);
+    };
+    CHECK(outside(rule, decayed_by(rounded)) > 100);
   }
-  CHECK(outside([&](const Problem& p, float g, ElementState x) {  // moments in bf16
-          const Problem without = [&] {
-            Problem q = p;
-            q.s.lr_weight_decay = 0;
-            q.s.has_decay = 0;
-            return q;
-          }();
-          ElementState y = contract(without, g, {0, x.exp_avg, x.exp_avg_sq});
-          const float root = std::sqrt(cast(y.exp_avg_sq)) / p.s.sqrt_bias_correction2;
-          const float a = p.s.step_size * (cast(y.exp_avg) / (root + p.s.eps));
-          y.master = cast(x.master - (a + p.s.lr_weight_decay * x.master));
-          return y;
-        }) > 100);
-  CHECK(outside([&](const Problem& p, float g, ElementState x) {  // rounded after the decay too
-          Problem without = p;
-          without.s.has_decay = 0;
-          x.master = cast(x.master - p.s.lr_weight_decay * x.master);
-          ElementState y = contract(without, g, x);
-          y.master = cast(y.master);
-          return y;
-        }) > 100);
+  CHECK(outside(UpdateRule::adamw,
+                [&](const Problem& p, float g, ElementState x) {  // moments in bf16
+                  const Problem without = [&] {
+                    Problem q = p;
+                    q.s.lr_weight_decay = 0;
+                    q.s.has_decay = 0;
+                    return q;
+                  }();
+                  ElementState y = contract(without, g, {0, x.exp_avg, x.exp_avg_sq});
+                  const float root = std::sqrt(cast(y.exp_avg_sq)) / p.s.sqrt_bias_correction2;
+                  const float a = p.s.step_size * (cast(y.exp_avg) / (root + p.s.eps));
+                  y.master = cast(x.master - (a + p.s.lr_weight_decay * x.master));
+                  return y;
+                }) > 100);
 }
 
 TEST_CASE("bounds: by hand, and outside the conditions") {
@@ -482,10 +596,8 @@ TEST_CASE("bounds: no legal order of special numbers is of another class") {
       Problem p = draws.problem(rule);
       const bool zeros = i % 8 == 0;  // factors that are 0 and multiplied with
       if (zeros) p.hyper.lr = p.hyper.beta1 = 0;
-      const auto& kernels = zeros || p.hyper.weight_decay == 0 ? contract_alone()
-                            : rule == UpdateRule::adamw        ? legal_kernels()
-                            : rule == UpdateRule::lamb         ? legal_lamb_kernels()
-                                                               : contract_alone();
+      const auto& kernels =
+          zeros || p.hyper.weight_decay == 0 ? contract_alone() : legal_kernels_of(rule);
       const float ratio = p.ratio;
       p = problem_of(p.hyper, p.t);
       p.ratio = ratio;
@@ -494,7 +606,7 @@ TEST_CASE("bounds: no legal order of special numbers is of another class") {
       bf16_bounds.cast_master_to_bf16();
       for (int k = 0; k < 128; ++k) {
         const float g = number();
-        const ElementState x = {number(), number(), std::fabs(number()), 0, 0};
+        const ElementState x = {number(), number(), std::fabs(number()), 0, number()};
         const UpdateBound bound = bounds(g, x), in_bf16 = bf16_bounds(g, x);
         for (const auto& kernel : kernels) {
           const ElementState y = kernel.second(p, g, x);
@@ -502,7 +614,8 @@ TEST_CASE("bounds: no legal order of special numbers is of another class") {
           reference::cast_to_bf16({}, Span<const float>(&y.master, 1), Span<bf16>(&narrow, 1));
           const bool legal =
               bound.master.ratio(y.master) <= 1 && in_bf16.master.ratio(to_float(narrow)) <= 1 &&
-              bound.exp_avg.ratio(y.exp_avg) <= 1 && bound.exp_avg_sq.ratio(y.exp_avg_sq) <= 1;
+              bound.exp_avg.ratio(y.exp_avg) <= 1 && bound.exp_avg_sq.ratio(y.exp_avg_sq) <= 1 &&
+              bound.momentum_buffer.ratio(y.momentum_buffer) <= 1;
           if (legal) continue;
           ++wrong;
           INFO(kernel.first, " g ", g, " master ", x.master, " exp_avg ", x.exp_avg, " exp_avg_sq ",
