@@ -30,4 +30,15 @@ struct LionOptions {
 using LionUpdateFn = void(const Exec&, const LionOptions&, const StepScalars&,
                           Span<const float> grad, Span<float> master, Span<float> exp_avg);
 
+/// Lion update of one piece of a shard whose bf16 parameter is its own master, in place (R25).
+///
+/// Shapes   grad, master: bf16; exp_avg: fp32. Otherwise as LionUpdateFn.
+/// Units, Special, Errors as LionUpdateFn.
+/// Order    as AdamwUpdateBf16Fn, with LionUpdateFn for the update in fp32.
+/// Exact    bitwise across reference and host. A device has it in the update of a stored state.
+/// Source   R25. Where lr and decay together are below half a unit in the last place of the
+///          parameter, it stays as it is.
+using LionUpdateBf16Fn = void(const Exec&, const LionOptions&, const StepScalars&,
+                              Span<const bf16> grad, Span<bf16> master, Span<float> exp_avg);
+
 }  // namespace zeroproof

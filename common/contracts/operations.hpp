@@ -166,5 +166,9 @@
   /* grad_sum.hpp */                      \
   X(maximal_nodes, MaximalNodesFn)        \
   X(grad_sum, GradSumFn)                  \
+  /* lion.hpp */                          \
+  X(lion_update_bf16, LionUpdateBf16Fn)   \
   /* loss_scaler.hpp */                   \
-  X(loss_scaler_init, LossScalerInitFn)
+  X(loss_scaler_init, LossScalerInitFn)   \
+  /* sgd.hpp */                           \
+  X(sgd_update_bf16, SgdUpdateBf16Fn)

@@ -33,6 +33,17 @@ struct SgdOptions {
 using SgdUpdateFn = void(const Exec&, const SgdOptions&, const StepScalars&, Span<const float> grad,
                          Span<float> master, Span<float> momentum_buffer);
 
+/// SGD update of one piece of a shard whose bf16 parameter is its own master, in place (R25).
+///
+/// Shapes   grad, master: bf16; momentum_buffer: fp32. Otherwise as SgdUpdateFn.
+/// Units, Special, Errors as SgdUpdateFn.
+/// Order    as AdamwUpdateBf16Fn, with SgdUpdateFn for the update in fp32: neither the gradient with
+///          its decay nor the momentum buffer is rounded to bf16.
+/// Exact    bitwise across reference and host. A device has it in the update of a stored state.
+/// Source   R25.
+using SgdUpdateBf16Fn = void(const Exec&, const SgdOptions&, const StepScalars&,
+                             Span<const bf16> grad, Span<bf16> master, Span<float> momentum_buffer);
+
 struct SgdEmaOptions {
   bool maximize = false;  ///< ascend: the sign of grad is flipped first
 };

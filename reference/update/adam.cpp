@@ -1,9 +1,7 @@
-#include <vector>
-
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
-#include "reference/operations.hpp"
 #include "reference/update/adaptive_step.hpp"
+#include "reference/update/bf16_update.hpp"
 #include "reference/update_operations.hpp"
 
 namespace zeroproof::reference {
@@ -36,16 +34,6 @@ void update(const char* operation, const AdamOptions& options, const StepScalars
                  AdamBlock{block(grad), block(master), block(exp_avg), block(exp_avg_sq),
                            options.amsgrad ? block(max_exp_avg_sq) : as_array(max_exp_avg_sq)});
   });
-}
-
-/// An update of bf16 parameters (R25): widened, `update` in fp32, and rounded once.
-template <class Update>
-void update_bf16(Span<const bf16> grad, Span<bf16> master, const Update& update) {
-  std::vector<float> g(grad.size()), p(master.size());
-  widen_bf16({}, grad, g);
-  widen_bf16({}, master, p);
-  update(g, p);
-  cast_to_bf16({}, p, master);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
+#include "reference/update/bf16_update.hpp"
 #include "reference/update/descent.hpp"
 #include "reference/update_operations.hpp"
 
@@ -35,15 +36,28 @@ void lion_block(bool maximize, const StepScalars& s, const ConstArray& grad, Mut
   exp_avg = b1 + b2;
 }
 
+/// Checks the lengths and updates block by block.
+void run_lion(const char* operation, const LionOptions& options, const StepScalars& scalars,
+              Span<const float> grad, Span<float> master, Span<float> exp_avg) {
+  check_same_numel(operation, "grad", grad.size(), "master", master.size());
+  check_same_numel(operation, "grad", grad.size(), "exp_avg", exp_avg.size());
+  for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {
+    const auto block = [&](auto view) { return as_array(part(view, begin, count)); };
+    lion_block(options.maximize, scalars, block(grad), block(master), block(exp_avg));
+  });
+}
+
 }  // namespace
 
 void lion_update(const Exec&, const LionOptions& options, const StepScalars& scalars,
                  Span<const float> grad, Span<float> master, Span<float> exp_avg) {
-  check_same_numel("lion_update", "grad", grad.size(), "master", master.size());
-  check_same_numel("lion_update", "grad", grad.size(), "exp_avg", exp_avg.size());
-  for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {
-    const auto block = [&](auto view) { return as_array(part(view, begin, count)); };
-    lion_block(options.maximize, scalars, block(grad), block(master), block(exp_avg));
+  run_lion("lion_update", options, scalars, grad, master, exp_avg);
+}
+
+void lion_update_bf16(const Exec&, const LionOptions& options, const StepScalars& scalars,
+                      Span<const bf16> grad, Span<bf16> master, Span<float> exp_avg) {
+  update_bf16(grad, master, [&](Span<const float> g, Span<float> p) {
+    run_lion("lion_update_bf16", options, scalars, g, p, exp_avg);
   });
 }
 

@@ -1,6 +1,9 @@
+#include <string>
+
 #include "common/base/error.hpp"
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
+#include "reference/update/bf16_update.hpp"
 #include "reference/update/descent.hpp"
 #include "reference/update_operations.hpp"
 
@@ -47,20 +50,33 @@ void sgd_ema_block(const SgdEmaOptions& options, const StepScalars& s, const Con
   master -= step;
 }
 
-}  // namespace
-
-void sgd_update(const Exec&, const SgdOptions& options, const StepScalars& scalars,
-                Span<const float> grad, Span<float> master, Span<float> momentum_buffer) {
-  check_same_numel("sgd_update", "grad", grad.size(), "master", master.size());
-  check_optional_buffer("sgd_update", "momentum_buffer", options.momentum, momentum_buffer.size(),
+/// Checks the arguments and updates block by block.
+void run_sgd(const char* operation, const SgdOptions& options, const StepScalars& scalars,
+             Span<const float> grad, Span<float> master, Span<float> momentum_buffer) {
+  check_same_numel(operation, "grad", grad.size(), "master", master.size());
+  check_optional_buffer(operation, "momentum_buffer", options.momentum, momentum_buffer.size(),
                         grad.size());
   ZP_CHECK(options.momentum || !options.nesterov, ErrorCode::invalid_argument,
-           "sgd_update: nesterov is on and momentum is off", "nesterov needs the momentum buffer",
-           "enable momentum, or disable nesterov");
+           std::string(operation) + ": nesterov is on and momentum is off",
+           "nesterov needs the momentum buffer", "enable momentum, or disable nesterov");
   for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {
     const auto block = [&](auto view) { return as_array(part(view, begin, count)); };
     sgd_block(options, scalars, block(grad), block(master),
               options.momentum ? block(momentum_buffer) : as_array(momentum_buffer));
+  });
+}
+
+}  // namespace
+
+void sgd_update(const Exec&, const SgdOptions& options, const StepScalars& scalars,
+                Span<const float> grad, Span<float> master, Span<float> momentum_buffer) {
+  run_sgd("sgd_update", options, scalars, grad, master, momentum_buffer);
+}
+
+void sgd_update_bf16(const Exec&, const SgdOptions& options, const StepScalars& scalars,
+                     Span<const bf16> grad, Span<bf16> master, Span<float> momentum_buffer) {
+  update_bf16(grad, master, [&](Span<const float> g, Span<float> p) {
+    run_sgd("sgd_update_bf16", options, scalars, g, p, momentum_buffer);
   });
 }
 

@@ -75,10 +75,16 @@ TEST_CASE("host implementations: buffers of different lengths are errors") {
   refused([&] { host::sgd_update(exec, {true, false, false}, scalars, three, three, {}); });
   refused([&] { host::sgd_update(exec, {}, scalars, three, three, three); });
   refused([&] { host::sgd_update(exec, {false, true, false}, scalars, three, three, {}); });
+  refused([&] { host::sgd_update_bf16(exec, {}, scalars, narrow3, narrow4, {}); });
+  refused([&] { host::sgd_update_bf16(exec, {true}, scalars, narrow3, narrow3, four); });
+  refused([&] { host::sgd_update_bf16(exec, {}, scalars, narrow3, narrow3, three); });
+  refused([&] { host::sgd_update_bf16(exec, {false, true}, scalars, narrow3, narrow3, {}); });
   refused([&] { host::sgd_ema_update(exec, {}, scalars, three, four, three); });
   refused([&] { host::sgd_ema_update(exec, {}, scalars, three, three, four); });
   refused([&] { host::lion_update(exec, {}, scalars, three, four, three); });
   refused([&] { host::lion_update(exec, {}, scalars, three, three, four); });
+  refused([&] { host::lion_update_bf16(exec, {}, scalars, narrow3, narrow4, three); });
+  refused([&] { host::lion_update_bf16(exec, {}, scalars, narrow3, narrow3, four); });
   TrustNorms norms;
   const auto lamb = [&](Span<float> grad, Span<float> master, Span<float> m, Span<float> v) {
     refused([&] { host::lamb_update(exec, {}, scalars, 1, grad, master, m, v); });

@@ -33,6 +33,11 @@ inline void run_update(const Exec& exec, const UpdateForm& form, bool maximize,
   });
 }
 
+/// The same with bf16 parameters that are their own master (R25), a tile in fp32 at a time.
+void run_bf16_update(const Exec& exec, const UpdateForm& form, bool maximize,
+                     const StepScalars& scalars, Span<const bf16> grad, Span<bf16> master,
+                     const PerSlot<float*>& slots);
+
 /// Both norms of lamb (lamb.cpp), with a gradient that still goes through the chain.
 void run_lamb_norms(const Exec& exec, const GradientChain& chain, const StepScalars& scalars,
                     const GradStretch& grad, Span<const float> master, Span<const float> exp_avg,

@@ -86,6 +86,18 @@ void check_sgd(const SgdOptions& options, const StepScalars& c, float grad, floa
   }
 }
 
+constexpr std::size_t more_than_a_tile = 1029;
+
+/// The new parameter, everywhere the same, of one that is 4. update(grads, masters).
+template <class Update>
+std::uint16_t updated_from_4(std::uint16_t grad, const Update& update) {
+  const std::vector<bf16> grads(more_than_a_tile, bf16{grad});
+  std::vector<bf16> masters(more_than_a_tile, bf16{0x4080});
+  update(grads, masters);
+  for (const bf16 master : masters) REQUIRE(master.bits == masters[0].bits);
+  return masters[0].bits;
+}
+
 }  // namespace
 
 TEST_CASE("adamw: by hand, with amsgrad and maximize") {
@@ -113,19 +125,17 @@ TEST_CASE("adam: the decay is part of the gradient before the moments, and added
 
 TEST_CASE("adam, adamw of bf16 parameters: one rounding to nearest even, by hand") {
   // The numbers of the cases above, then one unit of 2^-6 in the last place of 2.625 = 0x4028.
-  constexpr std::size_t numel = 1029;  // more than a tile
   StepScalars c = scalars();
   for (const Isa isa : host::supported_isas()) {
     CAPTURE(host::name(isa));
     const auto updated = [&](AdamwUpdateBf16Fn* update, std::uint16_t grad) {
-      const std::vector<bf16> grads(numel, bf16{grad});
-      std::vector<bf16> masters(numel, bf16{0x4080});  // 4
-      std::vector<float> exp_avg(numel, 2), exp_avg_sq(numel, 2);
-      update(Exec{1, isa}, {}, c, grads, masters, exp_avg, exp_avg_sq, {});
+      std::vector<float> exp_avg(more_than_a_tile, 2), exp_avg_sq(more_than_a_tile, 2);
+      const std::uint16_t master = updated_from_4(grad, [&](const auto& grads, auto& masters) {
+        update(Exec{1, isa}, {}, c, grads, masters, exp_avg, exp_avg_sq, {});
+      });
       CHECK(all_are(exp_avg, 3));
       CHECK(all_are(exp_avg_sq, 9));
-      for (const bf16 master : masters) REQUIRE(master.bits == masters[0].bits);
-      return masters[0].bits;
+      return master;
     };
     c = scalars();
     CHECK(updated(host::adamw_update_bf16, 0x4080) == 0x4028);  // grad 4: 2.625
@@ -134,6 +144,46 @@ TEST_CASE("adam, adamw of bf16 parameters: one rounding to nearest even, by hand
     CHECK(updated(host::adamw_update_bf16, 0x4080) == 0x4027);
     c.step_size = scalars().step_size + 0x1p-7F;  // by 3/4 * 2^-7, less than half a unit
     CHECK(updated(host::adamw_update_bf16, 0x4080) == 0x4028);
+  }
+}
+
+TEST_CASE("sgd, lion of bf16 parameters: one rounding to nearest even, by hand") {
+  // The numbers of the cases below. Near them a unit in the last place is 2^-6.
+  for (const Isa isa : host::supported_isas()) {
+    CAPTURE(host::name(isa));
+    const auto sgd = [&](const SgdOptions& options, float more_lr) {
+      StepScalars c = scalars();
+      c.lr += more_lr;
+      std::vector<float> buffer(options.momentum ? more_than_a_tile : 0, 8);
+      const std::uint16_t master = updated_from_4(0x3F80, [&](const auto& grads, auto& masters) {
+        host::sgd_update_bf16({1, isa}, options, c, grads, masters, buffer);
+      });
+      CHECK(all_are(buffer, 6.25F));
+      return master;
+    };
+    CHECK(sgd({}, 0) == 0x4050);                    // 3.25
+    CHECK(sgd({false, false, true}, 0) == 0x4070);  // 3.75
+    CHECK(sgd({true, true}, 0) == 0x401E);          // 2.46875
+    CHECK(sgd({true}, 0) == 0x401C);                // 2.4375
+    CHECK(sgd({true}, 0x1p-10F) == 0x401C);         // less by 25/4 * 2^-10, not half a unit
+    CHECK(sgd({true}, 0x1p-9F) == 0x401B);          // by 25/4 * 2^-9, more than half a unit
+
+    const auto lion = [&](const LionOptions& options, std::uint16_t grad, float more_lr) {
+      StepScalars c = scalars();
+      c.beta2 = 0.25F;
+      c.one_minus_beta2 = 0.75F;
+      c.lr += more_lr;
+      std::vector<float> exp_avg(more_than_a_tile, 4);
+      const std::uint16_t master = updated_from_4(grad, [&](const auto& grads, auto& masters) {
+        host::lion_update_bf16({1, isa}, options, c, grads, masters, exp_avg);
+      });
+      CHECK(all_are(exp_avg, -5));
+      return master;
+    };
+    CHECK(lion({}, 0xC100, 0) == 0x4050);        // grad -8: 4 - (1 - 1/4)
+    CHECK(lion({true}, 0x4100, 0) == 0x4050);    // grad 8, ascending
+    CHECK(lion({}, 0xC100, 0x1p-8F) == 0x4050);  // more by a quarter of a unit
+    CHECK(lion({}, 0xC100, 0x3p-8F) == 0x4051);  // by three quarters
   }
 }
 

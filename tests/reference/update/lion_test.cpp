@@ -116,11 +116,38 @@ TEST_CASE("lion: equals the oracle for any length and all options") {
   }
 }
 
+TEST_CASE("lion_update_bf16: one rounding to nearest even, at the end, by hand") {
+  StepScalars s = dyadic_scalars(false);
+  s.lr = 0x1p-9F;  // half a unit in the last place below 1
+  const std::vector<bf16> grad = {{0x3F80}, {0x3F80}, {0xBF80}, {0x0000}};    // 1, 1, -1, 0
+  const std::vector<bf16> before = {{0x3F80}, {0x3F7F}, {0x3F80}, {0x3F80}};  // 1, 1 - 2^-8, 1, 1
+  std::vector<bf16> master = before;
+  std::vector<float> exp_avg = {0, 0, 0, 1 + 0x1p-20F};  // the last has more bits than bf16
+  reference::lion_update_bf16({}, {}, s, grad, master, exp_avg);
+  CHECK(exp_avg == std::vector<float>{0.5F, 0.5F, -0.5F, 0.5F + 0x1p-21F});
+  CHECK(master[0].bits == 0x3F80);  // 1 - 2^-9 is a tie, 1 is even: the update is lost
+  CHECK(master[1].bits == 0x3F7E);  // 1 - 3 * 2^-9 is a tie, 1 - 2^-7 is even
+  CHECK(master[2].bits == 0x3F80);  // 1 + 2^-9 is nearer to 1 than to 1 + 2^-7
+
+  // w = 2^-9: rounded after the decay, 1 - 2^-9 would be 1 again, and after the step too.
+  s.has_decay = 1;
+  s.lr_weight_decay = 0x1p-9F;
+  master = before;
+  exp_avg.assign(4, 0);
+  reference::lion_update_bf16({}, {true}, s, grad, master, exp_avg);
+  CHECK(exp_avg == std::vector<float>{-0.5F, -0.5F, 0.5F, -0.0F});
+  CHECK(master[0].bits == 0x3F80);  // ascending: 1 - (2^-9 - 2^-9)
+  CHECK(master[2].bits == 0x3F7F);  // 1 - (2^-9 + 2^-9) is exact
+}
+
 TEST_CASE("lion: invalid arguments are rejected") {
   for (const bool short_master : {true, false}) {
     State x{std::vector<float>(4), std::vector<float>(short_master ? 3 : 4),
             std::vector<float>(short_master ? 4 : 5)};
     ZP_CHECK_INVALID(x.lion(false, dyadic_scalars(false)));
+    std::vector<bf16> master(x.master.size());
+    ZP_CHECK_INVALID(reference::lion_update_bf16({}, {}, dyadic_scalars(false),
+                                                 std::vector<bf16>(4), master, x.exp_avg));
   }
 }
 

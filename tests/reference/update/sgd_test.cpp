@@ -202,6 +202,33 @@ TEST_CASE("sgd and sgd_ema: one rounding per operation, for any length and all o
   }
 }
 
+TEST_CASE("sgd_update_bf16: one rounding to nearest even, at the end, by hand") {
+  StepScalars s = dyadic_scalars(false);
+  const std::vector<bf16> grad = {{0x3B80}, {0x3B80}, {0x0000}};    // 2^-8, 2^-8, 0
+  const std::vector<bf16> before = {{0x3F80}, {0x3F7F}, {0x3F80}};  // 1, 1 - 2^-8, 1
+  std::vector<bf16> master = before;
+  reference::sgd_update_bf16({}, {}, s, grad, master, {});
+  CHECK(master[0].bits == 0x3F80);  // 1 - 2^-9 is a tie, 1 is even: the update is lost
+  CHECK(master[1].bits == 0x3F7E);  // 1 - 3 * 2^-9 is a tie, 1 - 2^-7 is even
+  CHECK(master[2].bits == 0x3F80);
+
+  // In units of 2^-8: 256 - 8 - 3/8, 255 - 3/8 and 256 - (64 + 2^-14).
+  master = before;
+  std::vector<float> buffer = {0.125F, 0, 1 + 0x1p-20F};  // the last has more bits than bf16
+  reference::sgd_update_bf16({}, {true, false, false}, s, grad, master, buffer);
+  CHECK(buffer == std::vector<float>{0x1p-4F + 0x3p-10F, 0x3p-10F, 0.5F + 0x1p-21F});
+  CHECK(master[0].bits == 0x3F78);
+  CHECK(master[1].bits == 0x3F7F);
+  CHECK(master[2].bits == 0x3F40);
+
+  // The gradient with its decay is 1/4 + 2^-11, which bf16 would round to 1/4: 0 would remain.
+  s.has_decay = 1;
+  s.lr = 4;
+  master.assign(1, bf16{0x3F80});
+  reference::sgd_update_bf16({}, {}, s, std::vector<bf16>{{0x3A00}}, master, {});
+  CHECK(master[0].bits == 0xBB00);  // -2^-9
+}
+
 TEST_CASE("sgd: invalid arguments are rejected") {
   const auto run = [](const SgdOptions& options, std::size_t master, std::size_t buffer) {
     State x{std::vector<float>(4), std::vector<float>(master), std::vector<float>(buffer)};
@@ -215,6 +242,17 @@ TEST_CASE("sgd: invalid arguments are rejected") {
   ZP_CHECK_INVALID(run({false, false, false}, 3, 0));
   ZP_CHECK_INVALID(run({false, false, false}, 4, 4));
   ZP_CHECK_INVALID(run({false, true, false}, 4, 0));
+  const auto run_bf16 = [](const SgdOptions& options, std::size_t master, std::size_t buffer) {
+    const std::vector<bf16> grad(4);
+    std::vector<bf16> masters(master);
+    std::vector<float> buffers(buffer);
+    reference::sgd_update_bf16({}, options, dyadic_scalars(false), grad, masters, buffers);
+  };
+  run_bf16({true, true, false}, 4, 4);
+  ZP_CHECK_INVALID(run_bf16({}, 3, 0));
+  ZP_CHECK_INVALID(run_bf16({}, 4, 4));
+  ZP_CHECK_INVALID(run_bf16({true, false, false}, 4, 5));
+  ZP_CHECK_INVALID(run_bf16({false, true, false}, 4, 0));
   for (const bool short_master : {true, false}) {
     State x{std::vector<float>(4), std::vector<float>(short_master ? 3 : 4),
             std::vector<float>(short_master ? 4 : 5)};

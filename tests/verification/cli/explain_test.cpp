@@ -86,15 +86,19 @@ TEST_CASE("explain: an operation by its doc block, class, implementations, cases
   expect_refusal("explain --all", "without a name");
   CHECK(run_cli("explain maximal_nodes").out.find("cuda/device") == std::string::npos);
 
-  const std::string narrow = run_cli("explain adam_update_bf16").out;
-  for (const char* part :
-       {"bf16 parameter is its own master", "AdamwUpdateBf16Fn (referred to above)",
-        "to nearest even", "phase       update", "reference/update/adam.cpp",
-        "cuda/host/update/adam.cpp", "zeroproof verify 'op/adam_update_bf16/*'"}) {
-    CHECK_MESSAGE(narrow.find(part) != std::string::npos, part);
+  for (const std::string rule : {"adam", "sgd", "lion"}) {
+    const std::string narrow = run_cli("explain " + rule + "_update_bf16").out;
+    CAPTURE(narrow);
+    for (const std::string& part :
+         {std::string("bf16 parameter is its own master"),
+          std::string("AdamwUpdateBf16Fn (referred to above)"), std::string("to nearest even"),
+          std::string("phase       update"), "reference/update/" + rule + ".cpp",
+          "cuda/host/update/" + rule + ".cpp", "zeroproof verify 'op/" + rule + "_update_bf16/*'"})
+      CHECK_MESSAGE(narrow.find(part) != std::string::npos, part);
   }
-  CHECK(run_cli("explain R25").out.find("adamw_update_bf16, adam_update_bf16") !=
-        std::string::npos);
+  const std::string stored = run_cli("explain R25").out;
+  CHECK(stored.find("adamw_update_bf16, adam_update_bf16, sgd_update_bf16") != std::string::npos);
+  CHECK(stored.find("lion_update_bf16") != std::string::npos);
   CHECK(run_cli("list op/adamw_update_bf16/host/x86-64/fill:ties")
             .out.find("op/adamw_update_bf16/host/x86-64/fill:ties") != std::string::npos);
 }

@@ -6,6 +6,7 @@
 #include "reference/update_operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
+#include "verification/ops/operations/bf16_update.hpp"
 #include "verification/ops/operations/update_call_bounds.hpp"
 
 namespace zeroproof::verification {
@@ -20,12 +21,16 @@ UpdateSettings settings_of(UpdateRule rule, int variant) {
   return update_settings(variant / 4, options);
 }
 
-OpFunction run(UpdateRule rule, AdamwUpdateFn* implementation) {
+template <class Number>
+OpFunction run(UpdateRule rule,
+               void (*implementation)(const Exec&, const AdamOptions&, const StepScalars&,
+                                      Span<const Number>, Span<Number>, Span<float>, Span<float>,
+                                      Span<float>)) {
   return [rule, implementation](OpCall& call) {
     const UpdateSettings s = settings_of(rule, call.variant());
     const Span<float> maximum = s.hyper.amsgrad ? call.get<float>(4) : Span<float>{};
-    implementation(call.exec, {s.hyper.amsgrad, s.hyper.maximize}, s.scalars, call.in<float>(0),
-                   call.get<float>(1), call.get<float>(2), call.get<float>(3), maximum);
+    implementation(call.exec, {s.hyper.amsgrad, s.hyper.maximize}, s.scalars, call.in<Number>(0),
+                   call.get<Number>(1), call.get<float>(2), call.get<float>(3), maximum);
   };
 }
 
@@ -53,31 +58,6 @@ Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* re
   return op;
 }
 
-OpFunction run_bf16(UpdateRule rule, AdamwUpdateBf16Fn* implementation) {
-  return [rule, implementation](OpCall& call) {
-    const UpdateSettings s = settings_of(rule, call.variant());
-    const Span<float> maximum = s.hyper.amsgrad ? call.get<float>(4) : Span<float>{};
-    implementation(call.exec, {s.hyper.amsgrad, s.hyper.maximize}, s.scalars, call.in<bf16>(0),
-                   call.get<bf16>(1), call.get<float>(2), call.get<float>(3), maximum);
-  };
-}
-
-/// `op` of bf16 parameters, without an fp32 master (R25). On a device it is part of the step.
-Op bf16_update(UpdateRule rule, Op op, std::string type, AdamwUpdateBf16Fn* reference,
-               AdamwUpdateBf16Fn* host) {
-  op.name += "_bf16";
-  op.type = std::move(type);
-  op.operands[0] = in_bf16(op.operands[0]);
-  op.operands[1] = in_bf16(op.operands[1]);
-  add_bounds(op, [rule](int variant) { return settings_of(rule, variant); },
-             {.exp_avg = 2, .exp_avg_sq = 3, .max_exp_avg_sq = 4});
-  op.reference = run_bf16(rule, reference);
-  op.host = run_bf16(rule, host);
-  op.device = {};
-  op.host_of = {};
-  return op;
-}
-
 }  // namespace
 
 std::vector<Op> adam_ops() {
@@ -87,11 +67,12 @@ std::vector<Op> adam_ops() {
   const Op adam = update(UpdateRule::adam, "adam_update", "AdamUpdateFn", reference::adam_update,
                          cuda::host::adam_update, on_device<cuda::device::adam_update>,
                          &cuda::KernelTable::adam_update);
-  return {adamw, adam,
-          bf16_update(UpdateRule::adamw, adamw, "AdamwUpdateBf16Fn", reference::adamw_update_bf16,
-                      cuda::host::adamw_update_bf16),
-          bf16_update(UpdateRule::adam, adam, "AdamUpdateBf16Fn", reference::adam_update_bf16,
-                      cuda::host::adam_update_bf16)};
+  return {
+      adamw, adam,
+      bf16_update(adamw, "AdamwUpdateBf16Fn", run(UpdateRule::adamw, reference::adamw_update_bf16),
+                  run(UpdateRule::adamw, cuda::host::adamw_update_bf16)),
+      bf16_update(adam, "AdamUpdateBf16Fn", run(UpdateRule::adam, reference::adam_update_bf16),
+                  run(UpdateRule::adam, cuda::host::adam_update_bf16))};
 }
 
 }  // namespace zeroproof::verification

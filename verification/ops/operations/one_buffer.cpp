@@ -1,11 +1,14 @@
 // Update rules that keep one buffer, or none.
 
 #include "cuda/device/operations.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/update_operations.hpp"
 #include "cuda/kernel_table.hpp"
+#include "reference/operations.hpp"
 #include "reference/update_operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
+#include "verification/ops/operations/bf16_update.hpp"
 #include "verification/ops/operations/update_call_bounds.hpp"
 
 namespace zeroproof::verification {
@@ -23,13 +26,15 @@ UpdateSettings sgd_settings(int variant) {
   return update_settings(variant / sgd_forms, options);
 }
 
-OpFunction run_sgd(SgdUpdateFn* implementation) {
+template <class Number>
+OpFunction run_sgd(void (*implementation)(const Exec&, const SgdOptions&, const StepScalars&,
+                                          Span<const Number>, Span<Number>, Span<float>)) {
   return [implementation](OpCall& call) {
     const UpdateSettings s = sgd_settings(call.variant());
     const bool momentum = s.hyper.momentum != 0;
     const Span<float> buffer = momentum ? call.get<float>(2) : Span<float>{};
     implementation(call.exec, {momentum, s.hyper.nesterov, s.hyper.maximize}, s.scalars,
-                   call.in<float>(0), call.get<float>(1), buffer);
+                   call.in<Number>(0), call.get<Number>(1), buffer);
   };
 }
 
@@ -41,14 +46,14 @@ UpdateSettings average_settings(UpdateRule rule, int variant) {
   return update_settings(variant / 2, options);
 }
 
-template <class Options>
+template <class Options, class Number>
 OpFunction run_average(UpdateRule rule,
                        void (*implementation)(const Exec&, const Options&, const StepScalars&,
-                                              Span<const float>, Span<float>, Span<float>)) {
+                                              Span<const Number>, Span<Number>, Span<float>)) {
   return [rule, implementation](OpCall& call) {
     const UpdateSettings s = average_settings(rule, call.variant());
-    implementation(call.exec, {s.hyper.maximize}, s.scalars, call.in<float>(0), call.get<float>(1),
-                   call.get<float>(2));
+    implementation(call.exec, {s.hyper.maximize}, s.scalars, call.in<Number>(0),
+                   call.get<Number>(1), call.get<float>(2));
   };
 }
 
@@ -105,7 +110,12 @@ std::vector<Op> one_buffer_ops() {
   lion.host_of = [](const cuda::KernelTable& ops) {
     return run_average(UpdateRule::lion, ops.lion_update);
   };
-  return {sgd, ema, lion};
+  return {sgd, ema, lion,
+          bf16_update(sgd, "SgdUpdateBf16Fn", run_sgd(reference::sgd_update_bf16),
+                      run_sgd(cuda::host::sgd_update_bf16)),
+          bf16_update(lion, "LionUpdateBf16Fn",
+                      run_average(UpdateRule::lion, reference::lion_update_bf16),
+                      run_average(UpdateRule::lion, cuda::host::lion_update_bf16))};
 }
 
 }  // namespace zeroproof::verification

@@ -80,9 +80,6 @@ void add_bounds(Op& op, const std::function<UpdateSettings(int variant)>& settin
   op.bounds = [=](const OpCall& pristine, const OpCall&) {
     return update_call_bounds(settings(pristine.variant()), operands, pristine);
   };
-  op.wrong_formulas = {};
-  const auto master = static_cast<std::size_t>(operands.master);
-  if (op.operands[master].dtype != DType::fp32) return;  // the formulas are of fp32 results
   op.wrong_formulas = [=](const OpCall& pristine, const OpCall& candidate) {
     const UpdateSettings s = settings(pristine.variant());
     const UpdateOperands at = kept(operands, s.hyper);

@@ -23,8 +23,8 @@ std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings,
                                                const UpdateOperands& operands,
                                                const OpCall& pristine, float trust_ratio = 1);
 
-/// Op::bounds and, with a master in fp32, Op::wrong_formulas of an elementwise update. settings: of a
-/// variant.
+/// Op::bounds, in the format of the master, and Op::wrong_formulas of an elementwise update.
+/// settings: of a variant.
 void add_bounds(Op& op, const std::function<UpdateSettings(int variant)>& settings,
                 const UpdateOperands& operands);
 

@@ -125,29 +125,35 @@ TEST_CASE("gen and judge: command line") {
 }
 
 TEST_CASE("gen and judge: bf16 parameters in place, their rounding and another order") {
-  const Call call({"adamw_update_bf16", "training", "129", "3", "0"});
-  const SafetensorsReader reader = SafetensorsReader::open(call.in);
-  CHECK(reader.find("before.master")->dtype == SafeDType::bf16);
-  CHECK(reader.find("before.grad")->dtype == SafeDType::bf16);
-  CHECK(reader.find("before.exp_avg")->dtype == SafeDType::f32);
-  CHECK(reader.metadata().at("outputs").find(
-            "{\"name\":\"after.master\",\"dtype\":\"BF16\",\"shape\":[129]}") != std::string::npos);
-  CHECK(call.judged(call.right).exit_code == 0);
+  for (const std::string rule : {"adamw", "sgd", "lion"}) {
+    CAPTURE(rule);
+    const bool sgd = rule == "sgd";
+    const std::string moment = sgd ? "momentum_buffer" : "exp_avg";
+    const Call call({rule + "_update_bf16", "training", "129", "3", sgd ? "2" : "0"});
+    const SafetensorsReader reader = SafetensorsReader::open(call.in);
+    CHECK(reader.find("before.master")->dtype == SafeDType::bf16);
+    CHECK(reader.find("before.grad")->dtype == SafeDType::bf16);
+    CHECK(reader.find("before." + moment)->dtype == SafeDType::f32);
+    CHECK(reader.metadata().at("outputs").find(
+              "{\"name\":\"after.master\",\"dtype\":\"BF16\",\"shape\":[129]}") !=
+          std::string::npos);
+    CHECK(call.judged(call.right).exit_code == 0);
 
-  Outputs other = call.right;  // a moment one unit off, as another order makes it
-  other["exp_avg"].bytes[0] ^= std::byte{1};
-  CHECK(call.judged(other).exit_code == 1);
-  const CliResult legal = call.judged(other, "--accept any-order");
-  CAPTURE(legal.out);
-  CHECK(legal.exit_code == 0);
+    Outputs other = call.right;  // a moment one unit off, as another order makes it
+    other[moment].bytes[0] ^= std::byte{1};
+    CHECK(call.judged(other).exit_code == 1);
+    const CliResult legal = call.judged(other, "--accept any-order");
+    CAPTURE(legal.out);
+    CHECK(legal.exit_code == 0);
 
-  Outputs rounded = call.right;  // one parameter at its lower neighbour, as if truncated
-  rounded["master"].bytes[2 * 7] ^= std::byte{1};
-  const CliResult wrong = call.judged(rounded, "--accept any-order");
-  CAPTURE(wrong.out);
-  CHECK(wrong.exit_code == 1);
-  CHECK(wrong.out.find("after.master is in no legal order in 1 of 129 elements, first [7]") !=
-        std::string::npos);
+    Outputs rounded = call.right;  // one parameter at a neighbour, as if truncated
+    rounded["master"].bytes[2 * 7] ^= std::byte{1};
+    const CliResult wrong = call.judged(rounded, "--accept any-order");
+    CAPTURE(wrong.out);
+    CHECK(wrong.exit_code == 1);
+    CHECK(wrong.out.find("after.master is in no legal order in 1 of 129 elements, first [7]") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("judge: missing, mistyped, misshapen, extra and differing outputs are distinguished") {
