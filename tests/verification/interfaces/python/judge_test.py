@@ -1,5 +1,6 @@
 """A callable under the judge: passes, differences with their places, and its parameters."""
 
+import functools
 import json
 import pathlib
 import runpy
@@ -121,7 +122,7 @@ class Verdicts(unittest.TestCase):
         self.failed(truncated, "param[", "and has to be", dtype="bf16", accept="any-order")
 
     def test_parameters_of_bf16_without_a_master(self):
-        example = runpy.run_path(str(ROOT / "verification/examples/python/adamw_bf16.py"))
+        example = runpy.run_path(str(ROOT / "verification/examples/python/bf16_updates.py"))
         op = "adamw_update_bf16"
         right = example[op]
         verdict = zproof.judge(right, op)
@@ -147,6 +148,16 @@ class Verdicts(unittest.TestCase):
         self.assertTrue(verdict, verdict.text)
         with self.assertRaisesRegex(ValueError, "adamw_update_bf16 does not go with dtype bf16"):
             zproof.judge(right, op, "bf16")
+
+    def test_sgd_and_lion_of_bf16_parameters(self):
+        example = runpy.run_path(str(ROOT / "verification/examples/python/bf16_updates.py"))
+        for op in ("sgd_update_bf16", "lion_update_bf16"):
+            right = example[op]
+            verdict = zproof.judge(right, op)
+            self.assertTrue(verdict, verdict.text)
+            self.assertEqual(len(verdict.results), 7)
+            truncated = functools.partial(right, cast=example["truncated"])
+            self.failed(truncated, "master[", "in no legal order", op=op, accept="any-order")
 
     def test_another_order_of_the_same_formula(self):
         def other(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):

@@ -1,4 +1,4 @@
-"""AdamW of bf16 parameters without an fp32 master, in numpy; and two wrong forms.
+"""AdamW, SGD and Lion of bf16 parameters without an fp32 master, in numpy; and wrong forms of AdamW.
 
 bf16 arrays are ml_dtypes' where that package is installed, else unsigned integers: both are read by their bits."""
 
@@ -51,3 +51,29 @@ def adamw_update_bf16_decay_rounded(grad, master, exp_avg, exp_avg_sq, *, scalar
     if scalars.has_decay:
         before = widened(rounded(before - fp32(scalars.lr_weight_decay) * before))
     master.view(np.uint16)[...] = rounded(before - update)
+
+
+@np.errstate(all="ignore")
+def sgd_update_bf16(grad, master, momentum_buffer, *, scalars, momentum, nesterov, cast=rounded):
+    g, before = widened(grad), widened(master)
+    if scalars.has_decay:
+        g = g + fp32(scalars.weight_decay) * before
+    step = g
+    if momentum:
+        if not scalars.is_first:
+            step = fp32(scalars.momentum) * momentum_buffer + fp32(scalars.one_minus_dampening) * g
+        momentum_buffer[...] = step
+        if nesterov:
+            step = g + fp32(scalars.momentum) * step
+    master.view(np.uint16)[...] = cast(before - fp32(scalars.lr) * step)
+
+
+@np.errstate(all="ignore")
+def lion_update_bf16(grad, master, exp_avg, *, scalars, cast=rounded):
+    g, before = widened(grad), widened(master)
+    c = fp32(scalars.beta1) * exp_avg + fp32(scalars.one_minus_beta1) * g
+    update = fp32(scalars.lr) * np.where(c == 0, c, np.sign(c))  # the sign of a zero is that zero
+    if scalars.has_decay:
+        update = update + fp32(scalars.lr_weight_decay) * before
+    exp_avg[...] = fp32(scalars.beta2) * exp_avg + fp32(scalars.one_minus_beta2) * g
+    master.view(np.uint16)[...] = cast(before - update)
