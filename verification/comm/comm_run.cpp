@@ -11,6 +11,7 @@
 #include "cuda/comm/memory/rank_stream.hpp"
 #include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/stream.hpp"
+#include "verification/cases/status_of.hpp"
 #include "verification/cases/stopwatch.hpp"
 #include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/program/plant.hpp"

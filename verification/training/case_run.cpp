@@ -7,6 +7,7 @@
 #include "common/base/parallel_for.hpp"
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/enqueued_optimizer.hpp"
+#include "verification/cases/status_of.hpp"
 #include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/program/plant.hpp"
 #include "verification/compare/judge/making_order.hpp"

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "common/base/error.hpp"
-#include "verification/cases/case.hpp"
 
 namespace zeroproof::verification {
 
@@ -16,14 +15,6 @@ inline constexpr const char* out_of_memory =
 /// The sentence about an exception that ended one case.
 inline std::string message_of(const std::exception& error) {
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? out_of_memory : error.what();
-}
-
-/// The status of a case that an exception ended.
-inline Status status_of(const std::exception& error) {
-  const auto* ours = dynamic_cast<const Error*>(&error);
-  if (ours == nullptr) return Status::error;
-  if (ours->code() == ErrorCode::unavailable) return Status::skipped;
-  return ours->code() == ErrorCode::timeout ? Status::hung : Status::error;
 }
 
 /// Exit code of a program that ended with an error; README.md has the table.

@@ -7,6 +7,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
+#include "verification/cases/status_of.hpp"
 #include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/program/plant.hpp"
 #include "verification/training/lbfgs/byte_gpt_problem.hpp"

@@ -9,6 +9,7 @@
 #include "common/io/checkpoint/checkpoint_names.hpp"
 #include "verification/cases/obstacle.hpp"
 #include "verification/cases/recipes.hpp"
+#include "verification/cases/status_of.hpp"
 #include "verification/cases/stopwatch.hpp"
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/cli/program/exit_code.hpp"
