@@ -287,13 +287,16 @@ double Experiment::leaf_part(std::int64_t step, std::int64_t micro_batch,
   const double loss = workload::byte_gpt_grid_loss_and_grad<float>(shape_, groups, layout, wide,
                                                                    from.tokens, from.scale, grad);
   store_leaf(step, micro_batch, layout, grad, leaf);
-  // Into one part only: the other ranks add finite numbers to it. The last TP rank has the end of a
-  // split tensor.
+  if (!overflows(step, micro_batch)) return loss;
+  // Into one part only; the others add 0 to it, as their own number may be NaN. The last TP rank has
+  // the end of a split tensor.
   const bool cut = overflow_tensor_ >= 0 && workload::byte_gpt_cuts(shape_)[overflow_tensor_] >= 0;
-  const bool holds =
-      groups.tp == nullptr || groups.tp->rank() == (cut ? groups.tp->world_size() - 1 : 0);
-  const bool first = holds && (groups.cp == nullptr || groups.cp->rank() == 0);
-  if (first && overflows(step, micro_batch)) plant_infinity(layout, overflow_tensor_, leaf);
+  const int tp = groups.tp == nullptr ? 0 : groups.tp->rank();
+  const int last = cut && groups.tp != nullptr ? groups.tp->world_size() - 1 : 0;
+  if (tp == last && (groups.cp == nullptr || groups.cp->rank() == 0))
+    plant_infinity(layout, overflow_tensor_, leaf);
+  else if (tp == last || !cut)
+    plant_infinity(layout, overflow_tensor_, leaf, 0);
   return loss;
 }
 

@@ -1,7 +1,5 @@
 #include "verification/cases/overflow.hpp"
 
-#include <limits>
-
 #include "common/base/error.hpp"
 #include "common/base/float_formats.hpp"
 
@@ -20,11 +18,12 @@ std::int64_t overflow_tensor(const RunConfig& config, const FlatLayout& layout) 
   return -1;
 }
 
-void plant_infinity(const FlatLayout& layout, std::int64_t tensor, const TensorView& leaf) {
+void plant_infinity(const FlatLayout& layout, std::int64_t tensor, const TensorView& leaf,
+                    float value) {
   if (tensor < 0) return;
   const TensorSlot& slot = layout.tensors()[tensor];
   const std::int64_t last = slot.begin + slot.numel - 1;
-  store_element(leaf, last, std::numeric_limits<float>::infinity());
+  store_element(leaf, last, value);
 }
 
 }  // namespace zeroproof::verification

@@ -10,6 +10,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/float_formats.hpp"
+#include "tests/verification/cli/cli_support.hpp"
 #include "verification/cases/run_plan.hpp"
 
 namespace overflow_test {
@@ -58,6 +59,19 @@ TEST_CASE("planted infinity: last element of the named tensor, or of the last no
       REQUIRE(std::isinf(wide[i]) == here);
       REQUIRE(std::isinf(to_float(half[i])) == here);
     }
+  }
+}
+
+TEST_CASE("planted infinity: no part of the gradient turns it into NaN after a run diverged") {
+  for (const char* grid : {"1x2x1", "1x1x2"}) {
+    const tests::CliResult result = tests::run_cli(
+        "verify byte_gpt_tiny/sgd_ema+model:even+micro_batches:1+overflow:last-step"
+        "+on_nonfinite:propagate+rounding:stochastic+beta1:0+maximize:on+norm:inf+max_norm:none"
+        "+clip_groups:two+master_dtype:bf16+param_groups:own-rate+decay:wsd+wsd_shape:exponential"
+        "+schedule_unit:samples/host/stage1/threads:2/bf16/lockstep/bucket:4096/omp:1/grid:" +
+        std::string(grid));
+    CAPTURE(result.out);
+    CHECK(result.out.find("1 pass, 0 fail") != std::string::npos);
   }
 }
 
