@@ -59,16 +59,20 @@ std::string why_pointless(const RunConfig& config) {
     return "a table of rates would have to reach back to the first step";
   }
   const OptimizerHyper& optimizer = config.optimizer;
+  const bool averages =
+      optimizer.rule == UpdateRule::sgd ? optimizer.momentum != 0 : optimizer.beta1 != 0;
+  const bool plain_sgd =
+      !averages && (optimizer.rule == UpdateRule::sgd || optimizer.rule == UpdateRule::sgd_ema);
   const bool bf16_master = config.state_formats.master == MasterFormat::bf16;
-  const bool plain_sgd = optimizer.rule == UpdateRule::sgd && optimizer.momentum == 0;
-  const bool small_steps = plain_sgd || (optimizer.rule != UpdateRule::sgd && optimizer.eps > 1e-6);
-  if (bf16_master && config.schedule.warmup > 0 && small_steps) {
-    return "most steps of a warm-up without momentum, or with a large eps, are too small for a "
-           "master in bf16";
+  if (bf16_master && (config.schedule.warmup > 0 || optimizer.eps > 1e-6 || plain_sgd)) {
+    return "most steps of a warm-up, with a large eps, or of plain SGD are too small for a master "
+           "in bf16";
   }
-  if (bf16_master && plain_sgd && optimizer.norm == NormForm::one && optimizer.max_norm > 0) {
-    return "a gradient without momentum, clipped by its sum of magnitudes, is too small for a "
-           "master in bf16";
+  if (bf16_master && optimizer.maximize)
+    return "an ascent at the rate of a master in bf16 saturates the model: gradients become 0";
+  if (too_high && config.idle_tensors && optimizer.max_norm.value_or(0) == 0 &&
+      !config.clip_groups.empty()) {
+    return "the tensors of a clip group may have no gradient in the few steps that are applied";
   }
   switch (config.on_nonfinite) {
     case OnNonfinite::skip:
