@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/comm/wrapped_communicator.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/production_world.hpp"
 
@@ -14,29 +15,18 @@ using namespace zeroproof::tests;
 
 constexpr MicroBatchOrder orders[] = {MicroBatchOrder::contiguous, MicroBatchOrder::strided};
 
-/// A group whose library adds no floats.
-class PlainCommunicator : public Communicator {
+/// A group whose library adds no floats, and whose ranks share no memory.
+class PlainCommunicator : public WrappedCommunicator {
  public:
-  explicit PlainCommunicator(Communicator& ranks) : ranks_(ranks) {}
-  int rank() const override { return ranks_.rank(); }
-  int world_size() const override { return ranks_.world_size(); }
-  std::string name() const override { return ranks_.name(); }
-  void all_to_all(Span<const Span<const std::byte>> send,
-                  Span<const Span<std::byte>> recv) override {
-    ranks_.all_to_all(send, recv);
-  }
-  void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) override {
-    ranks_.all_gather(mine, recv);
-  }
-  void broadcast(Span<std::byte> data, int root) override { ranks_.broadcast(data, root); }
-  void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override {
-    ranks_.all_reduce(data, op);
-  }
-  void barrier() override { ranks_.barrier(); }
-  void abort(const std::string& reason) override { ranks_.abort(reason); }
+  using WrappedCommunicator::WrappedCommunicator;
 
- protected:
-  Communicator& ranks_;
+  std::unique_ptr<SharedWindow> shared_window(std::int64_t num_bytes) override {
+    return Communicator::shared_window(num_bytes);
+  }
+  void native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
+                             Span<float> recv) override {
+    Communicator::native_reduce_scatter(send, counts, recv);
+  }
 };
 
 /// A group whose library adds floats, in the order of ranks.
@@ -57,7 +47,7 @@ class AddingCommunicator final : public PlainCommunicator {
       at += static_cast<std::size_t>(counts[r]);
     }
     REQUIRE(at == send.size());
-    ranks_.all_to_all(out, in);
+    inner_.all_to_all(out, in);
     std::ranges::fill(recv, 0.0F);
     for (const std::vector<float>& part : arrived) {
       for (std::size_t i = 0; i < recv.size(); ++i) recv[i] += part[i];
