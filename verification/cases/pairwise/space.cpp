@@ -58,19 +58,7 @@ std::string why_pointless(const RunConfig& config) {
                    static_cast<std::int64_t>(config.schedule.rates.size()) - config.steps) {
     return "a table of rates would have to reach back to the first step";
   }
-  const OptimizerHyper& optimizer = config.optimizer;
-  const bool averages =
-      optimizer.rule == UpdateRule::sgd ? optimizer.momentum != 0 : optimizer.beta1 != 0;
-  const bool plain_sgd =
-      !averages && (optimizer.rule == UpdateRule::sgd || optimizer.rule == UpdateRule::sgd_ema);
-  const bool bf16_master = config.state_formats.master == MasterFormat::bf16;
-  if (bf16_master && (config.schedule.warmup > 0 || optimizer.eps > 1e-6 || plain_sgd)) {
-    return "most steps of a warm-up, with a large eps, or of plain SGD are too small for a master "
-           "in bf16";
-  }
-  if (bf16_master && optimizer.maximize)
-    return "an ascent at the rate of a master in bf16 saturates the model: gradients become 0";
-  if (too_high && config.idle_tensors && optimizer.max_norm.value_or(0) == 0 &&
+  if (too_high && config.idle_tensors && config.optimizer.max_norm.value_or(0) == 0 &&
       !config.clip_groups.empty()) {
     return "the tensors of a clip group may have no gradient in the few steps that are applied";
   }

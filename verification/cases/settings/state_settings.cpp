@@ -19,17 +19,19 @@ bool bf16_master_moves(const RunConfig& c) {
   return c.dtypes == std::vector{DType::bf16} && !c.idle_tensors;
 }
 
-/// A bf16 master loses updates below half its last place: at the rate for an fp32 master most
-/// elements would not move, and the case would be mistrusted.
+/// A bf16 master loses updates below half its last place, so that at the rate for an fp32 master
+/// most elements would not move and the case would be mistrusted. A far higher rate saturates the
+/// model, its gradients become 0, and nothing moves either. Both rates are the middle of the range
+/// in which at least half of the elements move: updates that are divided by the root of a second
+/// moment are larger.
 Setting master_dtype() {
-  constexpr double faster = 128;
   Setting setting = every_choice(
       "master_dtype", "optimizer.master_dtype",
       [](auto& c) -> auto& { return c.state_formats.master; });
   SettingValue& bf16_master = setting.values[static_cast<std::size_t>(MasterFormat::bf16)];
   bf16_master.set = [set = bf16_master.set](RunConfig& c) {
     set(c);
-    c.optimizer.lr *= faster;
+    c.optimizer.lr *= keeps_second(c) ? 16 : 32;
   };
   return setting;
 }
