@@ -18,10 +18,9 @@ std::string obstacle(const CaseSpec& spec, bool other_hosts) {
   if (spec.world.has_processes() && !mpi_built()) return "this build has no MPI";
   if (spec.world.kind == WorldSpec::Kind::nccl)
     return nccl_obstacle(other_hosts ? 1 : spec.world.size);
-  // Simulated devices are shared by ranks that are threads.
-  if (spec.place.transport == Transport::nccl && !cuda::device::device_info().simulated)
-    return nccl_obstacle(spec.world.size);
-  return "";
+  if (spec.place.transport != Transport::nccl) return "";
+  if (!cuda::device::device_info().simulated) return nccl_obstacle(spec.world.size);
+  return spec.world.has_processes() ? "NCCL connects simulated devices of one process alone" : "";
 }
 
 }  // namespace zeroproof::verification
