@@ -17,28 +17,20 @@
 #
 # 20 minutes; no other lesson is required first. A small transformer (`byte_gpt_tiny`) is trained on
 # four ranks, twice: by the production code of this project, and by the same code with a planted
-# fault. The lesson does not name the fault; it is modelled on a bug of a public library.
+# fault. The fault is called `?1` here: finding its name is the exercise at the end. It is modelled
+# on a bug of a public library.
 
 # %%
 import zp  # first: reports missing packages
+import zp_lesson01 as lesson
 
 import numpy as np
 
-STEPS = 60
-FAULT = zp.sealed("cmVwbGljYXRlZC1jb3VudGVkLXBlci1yYW5r")
-CONFIG = '[run]\ninitial_state = "zero"\noverflow_step = 0\n'
-JOB = ("--workload", "byte_gpt_tiny", "--dtype", "bf16", "--world", "threads:4", "--stage", 0, "--steps", STEPS)
-
-
-def losses(run):
-    """Mean loss of each step, in nats per byte."""
-    return np.array([step["loss"] for step in run])
-
-
-one = zp.train(*JOB, config=CONFIG, fault=FAULT)
-other = zp.train(*JOB, config=CONFIG)
-rows = [(n, f"{one[n - 1]['loss']:.4f}", f"{other[n - 1]['loss']:.4f}") for n in range(10, STEPS + 1, 10)]
-zp.table(("step", "one run", "the other"), *rows)
+one, other = lesson.train(fault="?1"), lesson.train()
+losses = [lesson.losses(run) for run in (one, other)]
+zp.table(("step", "one run", "the other"),
+         *[(n, *[f"{loss[n - 1]:.4f}" for loss in losses]) for n in range(10, lesson.STEPS + 1, 10)])
+lesson.draw_curves(*losses)
 
 # %% [markdown]
 # **Guess first.** Which of the two runs is broken? Would you have stopped it? Write your answer
@@ -47,14 +39,24 @@ zp.table(("step", "one run", "the other"), *rows)
 # Two runs that differ only in the seed of their initial parameters also differ in loss. This spread
 # is the usual, unstated yardstick: a change of the loss that is smaller than the effect of another
 # seed is taken for noise.
+#
+# **Your code.** Complete `distance`, and run the cell. A correct function is used in the next cell;
+# otherwise the lesson continues with its own.
 
 # %%
-seeds = np.array([losses(zp.train(*JOB, config=CONFIG + f"seed = {seed}\n")) for seed in range(2, 10)])
-spread = seeds.std(axis=0, ddof=1)
-apart = np.abs(zp.given("1.1", losses(one), losses(one) + 1) - losses(other)) / spread
+@lesson.blank
+def distance(one, other, spread):
+    """How far two curves are apart in each step, in units of the spread (three arrays)."""
+    return ...  # your code
+
+
+# %%
+spread = lesson.losses_of_seeds().std(axis=0, ddof=1)
+apart = distance(losses[0], losses[1], spread)
 zp.table(("distance of the two runs", "spreads of 8 seeds"),
          (f"largest, in step {apart.argmax() + 1}", f"{apart.max():.2f}"),
          ("median over the steps", f"{np.median(apart):.2f}"), ("in the last step", f"{apart[-1]:.2f}"))
+lesson.draw_distance(apart)
 zp.claim("1.1", apart.max() < 1,
          "in every step the two runs differ by less than the spread of the seeds")
 
@@ -71,11 +73,16 @@ zp.claim("1.1", apart.max() < 1,
 # **Guess first.** In which step do digests differ for the first time?
 
 # %%
-suspect = zp.given("1.2", one, other)
-first = {}
-for name in ("grad_sum", "exp_avg", "exp_avg_sq", "master", "param_shard"):
-    first[name] = next((a["step"] for a, b in zip(suspect, other) if a["sums"][name] != b["sums"][name]), "never")
+@lesson.blank
+def first_difference(one, other):
+    """The first step, counted from 1, in which two lists of digests differ, or "never"."""
+    return ...  # your code
+
+
+# %%
+first = {name: first_difference(lesson.digests(one, name), lesson.digests(other, name)) for name in lesson.BUFFERS}
 zp.table(("digests of", "first differ in step"), *first.items())
+lesson.draw_digests(one, other)
 zp.claim("1.2", first["master"] == 1 and first["grad_sum"] == 2,
          "in step 1 the gradients are correct and the master weights are wrong; from step 2 on "
          "all are wrong")
@@ -87,9 +94,7 @@ zp.claim("1.2", first["master"] == 1 and first["grad_sum"] == 2,
 # is found, and not a consequence of an earlier one.
 
 # %%
-CASE = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--world", "threads:4", "--impl", "host")
-planted = zp.given("1.3", FAULT, "sum-instead-of-mean")
-case = zp.verify(*CASE, "--stage", 0, config=CONFIG, fault=planted)["cases"][0]
+case = lesson.next_to_reference(fault="?1")
 verdict = case["divergence"]
 print(zp.place(case))
 zp.claim("1.3", verdict["step"] == 1 and verdict["phase"] == "norm", "the first difference is in step 1, in the norm")
@@ -103,38 +108,18 @@ zp.claim("1.3", verdict["step"] == 1 and verdict["phase"] == "norm", "the first 
 # %%
 got, want = zp.number(verdict["candidate"]), zp.number(verdict["reference"])
 print(f"got / want = {got} / {want} = {got / want}")
-zp.claim("1.4", got == zp.given("1.4", 4, 3) * want,
-         "the limb is exactly 4 times the correct one, and there are 4 ranks")
+zp.claim("1.4", got == 4 * want, "the limb is exactly 4 times the correct one, and there are 4 ranks")
 
 # %%
-whole = [row for row in case["training"]["phases"] if row["against"] == "reference"]
+whole = lesson.compared_buffers(case)
 order = [row["buffer"] for row in whole]
 before = whole[:order.index(verdict["buffer"])]
-shown = whole[:order.index("clip_coef") + 1]
 zp.table(("phase", "buffer", "compared", "differing"),
-         *[(row["phase"], row["buffer"], f"{row['compared']:,}", row["differing"]) for row in shown])
-zp.claim("1.5", all(row["compared"] > 0 and row["differing"] == zp.given("1.5", 0, 1) for row in before),
+         *[(row["phase"], row["buffer"], f"{row['compared']:,}", row["differing"])
+           for row in whole[:order.index("clip_coef") + 1]])
+lesson.draw_comparison(case)
+zp.claim("1.5", all(row["compared"] > 0 and row["differing"] == 0 for row in before),
          "every buffer compared before it is equal in every bit")
-
-# %%
-fig, (curves, path) = zp.figure(1, 2, height=3.2)
-steps = np.arange(1, STEPS + 1)
-curves.fill_between(steps, losses(other) - spread, losses(other) + spread, color="#d9d9d9", label="spread of 8 seeds")
-curves.plot(steps, losses(other), label="correct")
-curves.plot(steps, losses(one), label="with the fault")
-curves.set(xlabel="step", ylabel="loss, nats per byte", title="loss curve")
-curves.legend()
-places = np.arange(len(whole))
-share = [max(row["differing"] / row["compared"], 0.004) for row in whole]
-path.barh(places, share, color=["#b34700" if row["differing"] else "#3a6ea5" for row in whole])
-path.set(yticks=places, xlabel="share of the elements that differ", title="bit comparison",
-         xlim=(0, 1.05))
-path.set_yticklabels([row["buffer"] for row in whole])
-path.invert_yaxis()
-zp.show(fig, "Left: the loss curves of both runs coincide, inside the spread of seeds. Right: the "
-             "share of "
-             "elements that differ, for each buffer in the order of a step: only buffers of "
-             "phase norm.")
 
 # %% [markdown]
 # (In lock-step `clip_coef` and all later buffers are equal again, because they are computed from
@@ -154,7 +139,7 @@ zp.show(fig, "Left: the loss curves of both runs coincide, inside the spread of 
 
 # %%
 mine = ""
-print(zp.answer(mine, "cmVwbGljYXRlZC1jb3VudGVkLXBlci1yYW5r"))
+zp.guess("?1", mine)
 
 # %% [markdown]
 # ## Puzzle 1: three verdicts
@@ -166,11 +151,10 @@ print(zp.answer(mine, "cmVwbGljYXRlZC1jb3VudGVkLXBlci1yYW5r"))
 # `last-bucket-not-gathered`.
 
 # %%
-SEALS = ("YmYxNi1hY2N1bXVsYXRvcg==", "c3VtLWluc3RlYWQtb2YtbWVhbg==", "Zm91bmQtaW5mLW5vdC1nbG9iYWw=")
-answers = ("", "", "")
-for number, (seal, text) in enumerate(zip(SEALS, answers), 1):
-    print(f"verdict {number}: {zp.place(zp.verify(*CASE, '--stage', 2, fault=zp.sealed(seal))['cases'][0])}")
-    print(f"  your answer: {zp.answer(text, seal)}")
+mine = {"?1a": "", "?1b": "", "?1c": ""}
+for fault, answer in mine.items():
+    print(zp.place(lesson.next_to_reference(fault, stage=2)))
+    zp.guess(fault, answer)
 
 # %% [markdown]
 # ## Further reading

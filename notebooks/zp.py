@@ -1,13 +1,15 @@
-"""Shared code of the lessons: running programs, numbers and their bits, tables, claims, figures.
+"""Shared code of the lessons: running programs, numbers and their bits, tables, claims.
 
-Needs Python 3.9 or later, numpy, matplotlib and a build of zeroproof in build/ or in $ZP_BUILD.
+Needs Python 3.9 or later, numpy, matplotlib and the program zeroproof: in build/ or in $ZP_BUILD,
+next to the interpreter (`pip install zproof`), or on PATH.
 """
 
-import base64
+import html
 import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,19 +44,32 @@ def require(*modules):
 require("numpy", "matplotlib")
 import numpy as np  # noqa: E402  (after the check above)
 
-from zp_numbers import *  # noqa: E402, F403  (part of this interface)
+import zp_blanks  # noqa: E402, F401  (part of this interface, like the next ones)
+from zp_blanks import Blanks  # noqa: E402, F401
+from zp_draw import show  # noqa: E402, F401
+from zp_numbers import *  # noqa: E402, F403
 from zp_numbers import tensors  # noqa: E402
+from zp_recorded import digest, fault_called, planted_or_recorded  # noqa: E402
 
 # ---------------------------------------------------------------- programs
 
 
+def found(name):
+    """The path of a program: of the build, of the installed package, or on PATH; "" if there is none."""
+    for path in (BUILD / name, pathlib.Path(sys.executable).parent / name):
+        if path.is_file():
+            return str(path)
+    return shutil.which(name) or ""
+
+
 def program(name="zeroproof"):
-    """The path of a program of the build; exits with 3 if it is not built."""
-    path = BUILD / name
-    if not path.is_file():
-        stop(f"{path} does not exist; run ./verification/run"
-             + ("" if name == "zeroproof" else f", then cmake --build build --target {name},") + " first", 3)
-    return str(path)
+    """The path of a program; exits with 3 if there is none."""
+    path = found(name)
+    if not path:
+        how = "pip install zproof, or build it: ./verification/run" if name == "zeroproof" else (
+            f"build it: ./verification/run, then cmake --build build --target {name}")
+        stop(f"{name} is neither in {BUILD} nor on PATH; {how}", 3)
+    return path
 
 
 def run(*words, name="zeroproof", may_end_with=(0,)):
@@ -78,27 +93,43 @@ def _of(words, fault, config, folder):
     return "zeroproof-faults" if fault else "zeroproof", words
 
 
-def verify(*words, fault="", config=""):
-    """The report of `zeroproof verify words...` (schema zeroproof-report/2). `config` is the text of a TOML file."""
-    with tempfile.TemporaryDirectory() as folder:
-        name, words = _of(("verify", *words), fault, config, folder)
-        report = pathlib.Path(folder, "report.json")
-        run(*words, "--report", f"json:{report}", name=name, may_end_with=(0, 1))
-        return json.loads(report.read_text())
+def verify(*words, fault="", config="", program=""):
+    """The report of `zeroproof verify words...` (schema zeroproof-report/2), whatever the verdict.
+
+    `config` is the text of a TOML file. `program` runs instead of zeroproof or zeroproof-faults.
+    """
+    fault = fault_called(fault)
+
+    def make():
+        with tempfile.TemporaryDirectory() as folder:
+            name, given = _of(("verify", *words), fault, config, folder)
+            report = pathlib.Path(folder, "report.json")
+            run(*given, "--report", f"json:{report}", name=program or name, may_end_with=(0, 1, 9))
+            return json.loads(report.read_text())
+    name = program or ("zeroproof-faults" if fault else "zeroproof")
+    return planted_or_recorded(name, ("verify", *words, fault, config), make)
 
 
 def train(*words, fault="", config=""):
     """One dictionary for every step of `zeroproof train words...`: step, loss, grad_norm, sums, ..."""
-    with tempfile.TemporaryDirectory() as folder:
-        name, words = _of(("train", *words), fault, config, folder)
-        log = pathlib.Path(folder, "log.jsonl")
-        run(*words, "--log", log, name=name)
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
-    return [line for line in lines if "loss" in line]
+    fault = fault_called(fault)
+
+    def make():
+        with tempfile.TemporaryDirectory() as folder:
+            name, given = _of(("train", *words), fault, config, folder)
+            log = pathlib.Path(folder, "log.jsonl")
+            run(*given, "--log", log, name=name)
+            steps = [line for line in map(json.loads, log.read_text().splitlines()) if "loss" in line]
+        for step in steps:  # one digest of a buffer, instead of one per tensor
+            step["sums"] = {buffer: digest(" ".join(of)) for buffer, of in step.get("sums", {}).items()}
+        return steps
+    name = "zeroproof-faults" if fault else "zeroproof"
+    return planted_or_recorded(name, ("train", *words, fault, config), make)
 
 
 def trained(*words, fault="", config=""):
     """Master weights, state and parameters after the last step of `zeroproof train words...`."""
+    fault = fault_called(fault)
     with tempfile.TemporaryDirectory() as folder:
         name, words = _of(("train", *words), fault, config, folder)
         return file_of(*words, option="--dump", name=name)
@@ -123,18 +154,37 @@ def file_of(*words, option="", name="zeroproof", may_end_with=(0,)):
 # ---------------------------------------------------------------- output of a lesson
 
 
+def notebook():
+    """Whether the lesson runs in Jupyter."""
+    return "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None
+
+
+def text_of_table(lines):
+    """Rows as aligned text: the first column left-aligned, the others right-aligned."""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    aligned = [[line[0].ljust(widths[0]), *[word.rjust(width) for word, width in zip(line[1:], widths[1:])]]
+               for line in lines]
+    return "\n".join("  ".join(cells).rstrip() for cells in aligned)
+
+
+def html_of_table(lines):
+    """Rows as an HTML table whose numbers do not wrap on a narrow screen."""
+    def row(words, tag):
+        return "<tr>" + "".join(
+            f'<{tag} style="text-align:{"right" if i else "left"};white-space:{"normal" if tag == "th" else "nowrap"}">'
+            f"{html.escape(word)}</{tag}>" for i, word in enumerate(words)) + "</tr>"
+    body = "\n".join([row(lines[0], "th"), *[row(line, "td") for line in lines[1:]]])
+    return f'<div style="overflow-x:auto"><table>\n{body}\n</table></div>'
+
+
 def table(header, *rows):
-    """Prints rows below a header: the first column left-aligned, the others right-aligned."""
+    """Shows rows below a header: as a table in Jupyter, as aligned text otherwise."""
     lines = [[str(word) for word in line] for line in (header, *rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    for line in lines:
-        cells = [word.rjust(width) for word, width in zip(line, widths)]
-        print("  ".join([line[0].ljust(widths[0]), *cells[1:]]).rstrip())
-
-
-def given(name, value, wrong):
-    """The input of claim `name`: `value`, or `wrong` if a test sets ZP_FALSIFY=name."""
-    return wrong if os.environ.get("ZP_FALSIFY") == name else value
+    if notebook():
+        from IPython.display import display
+        display({"text/plain": text_of_table(lines), "text/html": html_of_table(lines)}, raw=True)
+    else:
+        print(text_of_table(lines))
 
 
 def claim(name, holds, text):
@@ -144,16 +194,10 @@ def claim(name, holds, text):
     print(f"claim {name} holds: {text}")
 
 
-def sealed(text):
-    """The name of a planted fault, decoded from base64, which prevents reading it by accident."""
-    return base64.b64decode(text).decode()
-
-
-def answer(text, seal):
-    """The verdict on the learner's answer; "" means no answer yet."""
-    if not text:
-        return "no answer yet"
-    return "correct" if text == sealed(seal) else "wrong; look at the place and the values again"
+def guess(fault, answer):
+    """Prints the verdict on the reader's answer about a fault without a name; "" is no answer yet."""
+    known = "correct" if answer == fault_called(fault) else "wrong; look at the place and the values again"
+    print(f"{fault}: {known if answer else 'no answer yet'}")
 
 
 def place(case):
@@ -170,29 +214,21 @@ def place(case):
             f"  {first['differing']:,} of {first['compared']:,} elements of this buffer on this rank differ")
 
 
-# ---------------------------------------------------------------- figures
+# TEMPORARY: of lessons that are not converted
+def given(name, value, wrong):
+    """The input of claim `name`: `value`, or `wrong` if a test sets ZP_FALSIFY=name."""
+    return wrong if os.environ.get("ZP_FALSIFY") == name else value
 
 
-def figure(rows=1, columns=1, height=3.6):
-    """A figure 700 pixels wide and its axes; lines differ in brightness and dash pattern."""
-    import matplotlib
-    import matplotlib.pyplot as plt
-    lines = plt.cycler(color=["#000000", "#b34700", "#3a6ea5", "#8a8a8a"], linestyle=["-", "--", "-.", ":"])
-    matplotlib.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
-                                "legend.frameon": False, "axes.prop_cycle": lines})
-    return plt.subplots(rows, columns, figsize=(7, height), dpi=100, layout="constrained")
+def sealed(text):
+    import base64
+    return base64.b64decode(text).decode()
 
 
-def show(fig, alt):
-    """Shows a figure in a notebook, or writes it as a PNG file to the folder $ZP_FIGURES."""
-    import io
+def answer(text, seal):
+    if not text:
+        return "no answer yet"
+    return "correct" if text == sealed(seal) else "wrong; look at the place and the values again"
 
-    import matplotlib.pyplot as plt
-    png = io.BytesIO()
-    fig.savefig(png, format="png", metadata={"Software": None})
-    plt.close(fig)
-    if "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None:
-        from IPython.display import Image, display
-        display(Image(png.getvalue(), alt=alt))
-    elif "ZP_FIGURES" in os.environ:
-        pathlib.Path(os.environ["ZP_FIGURES"], pathlib.Path(sys.argv[0]).stem + ".png").write_bytes(png.getvalue())
+
+from zp_draw import figure  # noqa

@@ -103,25 +103,37 @@ class Endings(unittest.TestCase):
             got = ended(lambda wrong=wrong: zp.claim("0.1", wrong, "x"))
             self.assertEqual(got, (1, "claim 0.1 does not hold: x\n"))
 
-    def test_falsified_claim(self):
-        os.environ["ZP_FALSIFY"] = "0.2"
-        self.addCleanup(os.environ.pop, "ZP_FALSIFY")
-        self.assertEqual([zp.given(name, 1, 2) for name in ("0.1", "0.2", "0.20")], [1, 2, 1])
-
     def test_program_error(self):
         code, said = ended(lambda: zp.run("verfy"))
         self.assertEqual((code, said.count("\n")), (1, 1))
         self.assertIn("did you mean verify?", said)
 
-    def test_missing_build(self):
+    def missing(self, code, **env):
         with tempfile.TemporaryDirectory() as folder:
-            for name, first in (("", "./verification/run first"),
-                                ("zeroproof-faults", "./verification/run, then cmake --build build --target zeroproof-faults, first")):
-                code = f"import zp; zp.verify('x', fault={name!r})"
-                done = subprocess.run([sys.executable, "-c", code], cwd=NOTEBOOKS, capture_output=True, text=True,
-                                      env={**os.environ, "ZP_BUILD": folder})
-                self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (3, "", 1))
-                self.assertIn(first, done.stderr)
+            return subprocess.run([sys.executable, "-c", f"import zp; {code}"], cwd=NOTEBOOKS, capture_output=True,
+                                  text=True, env={**os.environ, "ZP_BUILD": folder, "PATH": "", **env})
+
+    def test_missing_programs(self):
+        for fault, how in (("", "; pip install zproof, or build it: ./verification/run\n"),
+                           ("x", "; build it: ./verification/run, then cmake --build build --target zeroproof-faults\n")):
+            done = self.missing(f"zp.verify('x', fault={fault!r})")
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (3, "", 1))
+            self.assertTrue(done.stderr.endswith(how), done.stderr)
+
+    def test_program_on_path(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "zeroproof")
+            program.write_text("#!/bin/sh\necho installed\n")
+            program.chmod(0o755)
+            done = self.missing("print(zp.run('doctor'), end='')", PATH=folder)
+        self.assertEqual((done.stdout, done.stderr), ("installed\n", ""))
+
+    def test_results_of_planted_faults_without_the_program(self):
+        code = "import zp_lesson08 as lesson; print(zp.place(lesson.fault_in_stage3('?8')))"
+        done = self.missing(code)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (0, 1), done.stderr)
+        self.assertIn("zeroproof-faults is not installed: its results are read from", done.stderr)
+        self.assertIn("step 2  phase reduce  rank 0", done.stdout)
 
     def test_missing_package(self):
         code, said = ended(lambda: zp.require("json", "no_such_package"))
@@ -142,12 +154,14 @@ class Endings(unittest.TestCase):
             self.assertIn(f"by {sys.executable}; ", done.stderr)
             self.assertIn("python3-numpy python3-matplotlib for /usr/bin/python3", done.stderr)
 
-    def test_answers(self):
-        seal = "bm8tbWFzdGVy"
-        self.assertEqual(zp.sealed(seal), "no-master")
-        self.assertEqual([zp.answer(text, seal)[:5] for text in ("", "no-master", "no")],
-                         ["no an", "corre", "wrong"])
-
+    def test_guesses(self):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            for text in ("", "stale-unit", "stale"):
+                zp.guess("?8", text)
+        self.assertEqual(said.getvalue(), "?8: no answer yet\n?8: correct\n"
+                         "?8: wrong; look at the place and the values again\n")
+        self.assertEqual(zp.fault_called("no-master"), "no-master")
 
     def test_places(self):
         case = {"divergence": {"step": 2, "phase": "reduce", "rank": 1, "buffer": "leaf", "parameter": "",
@@ -170,6 +184,12 @@ class Tables(unittest.TestCase):
         with contextlib.redirect_stdout(said):
             zp.table(("buffer", "n"), ("master", 1), ("m", 1000))
         self.assertEqual(said.getvalue(), "buffer     n\nmaster     1\nm       1000\n")
+
+    def test_columns_in_jupyter(self):
+        text = zp.html_of_table([["a & b", "n"], ["m", "1,000"]])
+        self.assertIn('<th style="text-align:left;white-space:normal">a &amp; b</th>', text)
+        self.assertIn('<td style="text-align:right;white-space:nowrap">1,000</td>', text)
+        self.assertEqual(text.count("<tr>"), 2)
 
 
 if __name__ == "__main__":
