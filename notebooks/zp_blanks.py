@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 sys.path.append(str(pathlib.Path(__file__).with_name("puzzles")))
-from judge.verdict import Judge, Wrong, bits, require_array, shown  # noqa: E402  (found by the line above)
+from judge.verdict import Judge, Wrong, bits, require_array, require_tuple, shown  # noqa: E402  (found by the line above)
 
 SECONDS = 5
 
@@ -21,12 +21,16 @@ def _has_dots(code):
     return any(part is ... or (hasattr(part, "co_consts") and _has_dots(part)) for part in code.co_consts)
 
 
-def _compare(name, about, got, want, arrays):
+def _compare(name, about, got, want):
     """Raises Wrong at the first difference from the expected result."""
-    if isinstance(want, (np.ndarray, np.floating)):
+    if isinstance(want, tuple) and want and isinstance(want[0], np.ndarray):
+        require_tuple(name, f"{len(want)} arrays", got, len(want))
+        for number, (one, other) in enumerate(zip(got, want)):
+            _compare(name, f"{about}, array {number} of the result", one, other)
+    elif isinstance(want, (np.ndarray, np.floating)):
         got = np.asarray(got) if isinstance(got, np.floating) else got
         want = np.asarray(want)
-        require_array(name, "a result", got, want, arrays)
+        require_array(name, "a result", got, want, [])
         a, b = got.ravel(), want.ravel()
         other = bits(a) != bits(b)
         if other.any():
@@ -53,8 +57,8 @@ def verdict(function, solution, cases):
     try:
         with np.errstate(all="ignore"):
             for about, *arguments in cases:
-                got, arrays = judge.call(*arguments)
-                _compare(function.__name__, about, got, solution(*arguments), arrays)
+                got, _ = judge.call(*arguments)
+                _compare(function.__name__, about, got, solution(*arguments))
     except (Wrong, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: B902  (any error of the reader's code)
@@ -78,6 +82,7 @@ class Blanks:
     def __call__(self, function):
         name = function.__name__
         solution, cases = self.blanks[name]
+        function.__globals__[name] = function  # it may be recursive
         try:
             count = verdict(function, solution, cases)
         except Unwritten:

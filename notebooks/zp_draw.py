@@ -86,8 +86,9 @@ def owner_strips(strips, names, xlabel="element", numbered=True):
 
 def rank_legend(axes, count, **more):
     from matplotlib.patches import Patch
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), **more}
     axes.legend(handles=[Patch(color=RANKS[rank], label=f"rank {rank}") for rank in range(count)], ncols=count,
-                loc="lower center", bbox_to_anchor=(0.5, 1.0), handlelength=1, columnspacing=1.2, **more)
+                handlelength=1, columnspacing=1.2, **place)
 
 
 def memory_bars(axes, bars, ticks, unit=1000, classes=tuple(PARTS)):
