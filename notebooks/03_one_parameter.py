@@ -85,7 +85,8 @@ zp.claim("3.2", verdicts == ["pass", "FAIL", "FAIL"],
 wanted = [1e-4, 1e-6, 1e-7, 3e-8, 2.9e-8]
 factors = [np.float32(1 - w) for w in wanted]
 applied = [(1 - float(factor)) / w for factor, w in zip(factors, wanted)]
-zp.table(("wanted decay", "applied / wanted, as a factor"), *[(f"{w:.1e}", f"{a:.4f}") for w, a in zip(wanted, applied)])
+zp.table(("wanted decay", "applied / wanted, as a factor"),
+         *[(f"{w:.1e}", f"{a:.4f}") for w, a in zip(wanted, applied)])
 lesson.draw_decay()
 zp.claim("3.3", 1.9 < applied[3] < 2.1 and applied[4] == 0 and 0.99 < applied[0] < 1.01,
          "as a factor, a decay of 3e-8 is applied almost twice, and one of 2.9e-8 not at all")

@@ -28,8 +28,6 @@
 import zp  # first: reports missing packages
 import zp_lesson04 as lesson
 
-import numpy as np
-
 sizes = lesson.gradient_sizes()
 zeros, infinities = {}, {}
 for k in (0, 4, 8, 12, 16, 20):

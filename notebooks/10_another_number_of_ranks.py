@@ -25,33 +25,16 @@
 # from other micro-batches. In how many of the 36 do the results differ in any bit?
 
 # %%
-import itertools
-import json
-import math
-import pathlib
-import re
-import tempfile
-
 import zp  # first: reports missing packages
+import zp_lesson10 as lesson
 
 import numpy as np
 
-WORLDS = range(1, 7)
-
-
-def resumed(before, after, fault="", dtype="bf16"):
-    """The id of a case: `before` ranks make three steps in stage 2, `after` ranks go on in stage 1."""
-    return f"resume/adamw/{before}:2-to-{after}:1/{dtype}/contract-to-contract/after:3"
-
-
-fault = zp.given("10.1", "", "resume-reads-the-next-shard")
-report = zp.verify(*[resumed(*pair) for pair in itertools.product(WORLDS, WORLDS)], fault=fault)
-status = {case["id"]: case["status"] for case in report["cases"]}
-zp.table(("from \\ to", *WORLDS),
-         *[(before, *[status[resumed(before, after)] for after in WORLDS]) for before in WORLDS])
-numbers = [sum(case[what] for case in report["cases"]) for what in ("compared", "differing")]
-print(f"{numbers[0]:,} elements compared, {numbers[1]:,} differ")
-zp.claim("10.1", list(status.values()) == ["pass"] * 36 and numbers[0] > 0 and numbers[1] == 0,
+cases, status = lesson.resume_all_pairs(fault="")
+lesson.draw_pairs(status)
+compared, differing = [sum(case[what] for case in cases) for what in ("compared", "differing")]
+print(f"{compared:,} elements compared, {differing:,} differ")
+zp.claim("10.1", list(status.values()) == ["pass"] * 36 and compared > 0 and differing == 0,
          "from every number of ranks to every other, a resumed run equals the uninterrupted one "
          "in every bit")
 
@@ -61,55 +44,44 @@ zp.claim("10.1", list(status.values()) == ["pass"] * 36 and numbers[0] > 0 and n
 # such a resume, so a wrong resume cannot be distinguished from a sum in another order.
 #
 # Now the files themselves. `zeroproof train` writes them, and `zeroproof checkpoint` reads them.
-#
-# **Guess first.** Each of five ranks saves a file of its own. Which information must a file contain
-# besides the values, so that each of three ranks can find its elements?
+# Five ranks save the strip above, and three read the strip below:
 
 # %%
-kept = tempfile.TemporaryDirectory()
-folder = pathlib.Path(kept.name)
-STOPPED, STEPS = 6, 60
-JOB = ("--workload", "byte_gpt_tiny", "--dtype", "bf16")
+lesson.draw_pieces((5, 3))
+
+# %% [markdown]
+# **Guess first.** Each of five ranks saves a file of its own. Which information must a file contain
+# besides the values, so that each of three ranks can find its elements?
+#
+# **Your code.** A rank needs the elements from `begin` to `end - 1`. From which files does it read
+# which of them? A correct function is used below; otherwise the lesson continues with its own.
+
+# %%
+@lesson.blank
+def needed(begin, end, files):
+    """The parts to read, as (rank, begin, end), in the order of `files`.
+
+    files: for each piece its rank, first element and length, as (rank, first, numel). Parts without
+    elements are left out.
+    """
+    return ...  # your code, a few lines
 
 
-def stage_of(ranks):
-    return 1 + ranks % 3  # differs between W and W + 1
+# %%
+reads = {rank: [part for begin, end in lesson.ranges_of(3, rank) for part in needed(begin, end, lesson.pieces(5))]
+         for rank in range(3)}
+zp.table(("rank of three", "elements", *[f"of old rank {old}" for old in range(5)]),
+         *[(rank, sum(end - begin for _, begin, end in parts),
+            *[sum(end - begin for one, begin, end in parts if one == old) for old in range(5)])
+           for rank, parts in reads.items()])
 
-
-def train(where, steps, ranks, *words):
-    """Trains up to step `steps`: the losses, and the digest of master, state and parameters."""
-    log = where / "log.jsonl"
-    place = ("--checkpoint", where, "--world", f"threads:{ranks}", "--stage", stage_of(ranks))
-    said = zp.run("train", *JOB, "--steps", steps, *place, *words)
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    return [line["loss"] for line in lines if "loss" in line], re.search(r"^state (\w+)", said, re.M)[1]
-
-
-def pieces(where):
-    """Pieces of the masters in a checkpoint's manifest: rank, first element and length."""
-    manifest = json.loads((where / f"step-{STOPPED:08}" / "manifest.json").read_text())["manifest"]
-    rank = [int(re.search(r"\d+", file["name"])[0]) for file in manifest["files"]]
-    begins = np.cumsum([0] + [math.prod(tensor["shape"]) for tensor in manifest["tensors"]]).tolist()
-    return [(rank[piece["file"]], begins[piece["tensor"]] + piece["first"], piece["numel"])
-            for piece in manifest["pieces"] if piece["state"] == "master"]
-
-
-train(folder / "five", STOPPED, 5)
-whole, digest = train(folder / "whole", STEPS, 1, "--seed", zp.given("10.2", 1, 2))
-found, rows = {}, []
-for ranks in WORLDS:
-    other = folder / f"for {ranks}"
-    said = zp.run("checkpoint", "reshard", folder / "five", "--world", f"threads:{ranks}", "-o", other)
-    where = pieces(other)
-    counts = [sum(numel for rank, _, numel in where if rank == owner) for owner in range(ranks)]
-    difference = zp.run("checkpoint", "diff", folder / "five", other).splitlines()[-1]
-    losses, found[ranks] = train(other, STEPS, ranks, "--resume")
-    rows.append((ranks, stage_of(ranks), len(where), " ".join(f"{count:,}" for count in counts), found[ranks][:8]))
-    assert difference.startswith("0 of ")
-zp.table(("ranks", "stage", "pieces", "masters of rank 0, 1, ...", f"digest after step {STEPS}"), *rows)
-print(f"uninterrupted run: {digest[:8]};",
-      f"elements of a bucket: {re.search('bucket:([0-9]+)', said)[1]}")
-zp.claim("10.2", set(found.values()) == {digest},
+# %%
+end = {ranks: lesson.resume(ranks) for ranks in lesson.WORLDS}
+zp.table(("ranks", "stage", "pieces", f"digest after step {lesson.STEPS}"),
+         *[(ranks, lesson.stage_of(ranks), len(lesson.pieces(ranks)), end[ranks][:8]) for ranks in end])
+_, uninterrupted = lesson.uninterrupted()
+print(f"uninterrupted run: {uninterrupted[:8]}")
+zp.claim("10.2", set(end.values()) == {uninterrupted},
          "through files too, on 1 to 6 ranks, in three stages, all runs end in one state")
 
 # %% [markdown]
@@ -122,41 +94,21 @@ zp.claim("10.2", set(found.values()) == {digest},
 # are saved instead?
 
 # %%
-stopped = folder / "five" / f"step-{STOPPED:08}"
-zp.run("checkpoint", "export", stopped, "-o", folder / "state.safetensors")
-state = zp.tensors(folder / "state.safetensors")
+state, rounding = lesson.state(), zp.to_bf16
+rebuilt = {**state, **{name: rounding(value) for name, value in lesson.masters(state).items()}}
+changed = lesson.changed_elements(rebuilt)
+numel = sum(value.size for value in lesson.masters(state).values())
+recast = sum(zp.different(zp.to_bf16(rebuilt[name]), zp.to_bf16(state[name])) for name in lesson.masters(state))
+print(f"masters rebuilt from bf16: {changed:,} of {numel:,} differ; parameters cast from them: {recast} differ")
 
-
-def damaged(name, buffer, change):
-    """Resumes `state` with one buffer changed: loss differences, changed elements, digest."""
-    tensors = {key: change(value) if key.startswith(buffer + ".") else value for key, value in state.items()}
-    zp.write_tensors(folder / f"{name}.safetensors", tensors, **state.metadata)
-    words = ("import", folder / f"{name}.safetensors", "--like", stopped, "-o", folder / name)
-    zp.run("checkpoint", *words)
-    changed = sum(zp.different(tensors[key], state[key]) for key in state)
-    losses, end = train(folder / name, STEPS, 2, "--resume")
-    return np.abs(np.array(losses) - right), changed, end
-
-
-right, end = train(folder / "five", STEPS, 5, "--resume")
-right = np.array(right)[-(STEPS - STOPPED):]
-seeds = [np.array(train(folder / f"seed {seed}", STEPS, 1, "--seed", seed)[0])[STOPPED:] for seed in (2, 3, 4)]
-spread = np.abs(np.array(seeds) - right)
+# %%
+off, same_end = lesson.resume_with(rebuilt)
+spread = lesson.spread_of_seeds()
 typical = float(np.median(spread))
-masters = [value for key, value in state.items() if key.startswith("master.")]
-rounding = zp.given("10.3", zp.to_bf16, lambda value: value)
-recast = sum(zp.different(zp.to_bf16(rounding(value)), zp.to_bf16(value)) for value in masters)
-off, changed, digest_of_rounded = damaged("rounded", "master", rounding)
-apart = np.flatnonzero(off > 0)
-print(f"masters rebuilt from bf16: {changed:,} of {sum(value.size for value in masters):,} differ;")
-print(f"parameters cast from them: {recast} differ;",
-      f"loss of step {STOPPED + 1}, the first: differs by {off[0]:g}")
-print(f"losses that differ: {apart.size} of {off.size}, from step {STOPPED + 1 + (apart[0] if apart.size else 0)} on")
-zp.table(("difference of losses", "largest", "median over steps"),
-         ("master from bf16", f"{off.max():.6f}", f"{np.median(off):.6f}"),
-         ("two seeds", f"{spread.max():.6f}", f"{typical:.6f}"))
-zp.claim("10.3", changed == sum(value.size for value in masters) and recast == 0 and off[0] == 0
-         and 0 < off.max() < typical / 10 and digest_of_rounded != end,
+zp.table(("difference of losses", "first", "largest", "median over steps"),
+         ("master from bf16", f"{off[0]:g}", f"{off.max():.6f}", f"{np.median(off):.6f}"),
+         ("two seeds", "", f"{spread.max():.6f}", f"{typical:.6f}"))
+zp.claim("10.3", changed == numel and recast == 0 and off[0] == 0 and 0 < off.max() < typical / 10 and not same_end,
          "a master from bf16 differs in every element, and losses differ by under a tenth of two "
          "seeds' difference")
 
@@ -171,24 +123,29 @@ zp.claim("10.3", changed == sum(value.size for value in masters) and recast == 0
 #
 # **Guess first.** A resume omits a moment instead, which then begins at zero. Which omission does a
 # curve show: the first moment or the second?
+#
+# **Your code.** Omit it. Tensors are named BUFFER.NAME: `exp_avg.head.weight`,
+# `exp_avg_sq.head.weight`.
 
 # %%
-zero = zp.given("10.4", np.zeros_like, lambda value: value)
+@lesson.blank
+def omit(tensors, buffer):
+    """A dictionary of the same tensors, in which every tensor of this buffer is zero."""
+    return ...  # your code
+
+
+# %%
 curves = {"master from bf16": off}
-rows = []
 for buffer in ("exp_avg", "exp_avg_sq"):
-    curves[buffer + " omitted"], changed, _ = damaged(buffer, buffer, zero)
-for name, curve in curves.items():
-    over = np.flatnonzero(curve > typical)
-    rows.append((name, f"{curve[0]:.6f}", f"{curve[1]:.6f}", f"{curve.max():.6f}", f"{over.size} of {curve.size}"))
-zp.table(("difference of losses", f"step {STOPPED + 1}", f"step {STOPPED + 2}", "largest",
-          "above that of seeds"),
-         *rows)
-first, second = curves["exp_avg omitted"], curves["exp_avg_sq omitted"]
+    curves[f"no {buffer}"], _ = lesson.resume_with(omit(state, buffer))
+zp.table(("difference of losses", f"step {lesson.STOPPED + 1}", f"step {lesson.STOPPED + 2}", "largest", "above"),
+         *[(name, *[f"{value:.6f}" for value in (curve[0], curve[1], curve.max())], f"{(curve > typical).sum()} steps")
+           for name, curve in curves.items()])
+lesson.draw_losses(curves, spread)
+first, second = curves["no exp_avg"], curves["no exp_avg_sq"]
 zp.claim("10.4", second[0] == first[0] == 0 and second.max() > 10 * first.max() and second[1] == second.max()
-         and 0 < first.max() < spread.max(),
-         "without the second moment the next loss jumps; without the first it stays within that "
-         "of two seeds")
+         and 0 < first.max() < spread.max(), "without the second moment the next loss jumps; without "
+         "the first it stays within that of two seeds")
 
 # %% [markdown]
 # The first moment is only a direction and recovers quickly. **Guess first.** With a second moment
@@ -196,60 +153,27 @@ zp.claim("10.4", second[0] == first[0] == 0 and second.max() > 10 * first.max() 
 # most elements. Why does the loss explode?
 
 # %%
-zp.run("checkpoint", "import", folder / "exp_avg_sq.safetensors", "--like", stopped, "-o", folder / "leap")
-words = ("train", *JOB, "--steps", STOPPED + 1, "--resume", "--checkpoint", folder / "leap")
-after = zp.file_of(*words, option="--dump")
-names = [key[len("master."):] for key in state if key.startswith("master.")]
-old, new, v = [np.concatenate([dump[buffer + name].ravel() for name in names]) for dump, buffer in (
-    (state, "master."), (after, f"master.{STOPPED + 1}."), (after, f"exp_avg_sq.{STOPPED + 1}."))]
-moved, unseen = np.abs(new - old), v == 0
-zp.table((f"step {STOPPED + 1}", "elements", "median move", "largest move"),
+moved, second_moment = lesson.step_after(omit(state, "exp_avg_sq"))
+unseen = second_moment == 0
+zp.table((f"step {lesson.STOPPED + 1}", "elements", "median move", "largest move"),
          *[(name, f"{own.sum():,}", f"{np.median(moved[own]):.4f}", f"{moved[own].max():.4f}")
            for name, own in (("gradient not 0", ~unseen), ("gradient 0", unseen))])
+lesson.draw_moves(moved, unseen)
 
 # %% [markdown]
 # An embedding row whose byte does not occur in the batch has gradient zero, and some others have a
 # very small one; but they have a first moment. It is divided by $\sqrt 0 + \epsilon$, or not much
 # more ([Adam:alg1](../papers/adam.md)).
-
-# %%
-fig, (left, right_axes) = zp.figure(1, 2, height=3.4)
-shades = ("#f2f2f2", "#c8c8c8", "#9a9a9a", "#5a5a5a", "#222222")
-for row, name in enumerate(("five", "for 3")):
-    for rank, begin, numel in pieces(folder / name):
-        left.barh(row, numel, left=begin, height=0.6, color=shades[rank], edgecolor="black", linewidth=0.4)
-        if numel > 600:
-            left.text(begin + numel / 2, row, rank, ha="center", va="center", color="white" if rank > 2 else "black")
-left.set(yticks=[0, 1], ylim=(1.6, -0.6), xlim=(0, sum(value.size for value in masters)),
-         xlabel="element of the master (numbers: ranks)", title="owners")
-left.set_yticklabels(["saved\nby five", "read\nby three"])
-steps = np.arange(STOPPED + 2, STEPS + 1)
-for name, curve in curves.items():
-    right_axes.plot(steps, curve[1:], label=name)
-right_axes.plot(steps, np.median(spread, axis=0)[1:], label="two seeds (median)")
-right_axes.set(yscale="log", xlabel="step", ylabel="difference of losses",
-               title="loss after a resume")
-right_axes.set_ylim(1e-7, 1e4)
-right_axes.legend(fontsize=7, loc="upper right")
-zp.show(fig, "Left: the slices of master weights that five ranks saved and three ranks read, as strips of pieces "
-             "shaded by rank. Right: the difference of losses after a damaged resume: with a "
-             "rounded master two to "
-             "three orders of magnitude below that of two seeds, without the first moment about "
-             "equal to it, without "
-             "the second far above.")
-
-# %% [markdown]
+#
 # ## Find it
 #
 # Another resume, on the same number of ranks. Look at the wrong buffer and at the number of its
 # wrong elements. Was everything saved? And which values were read?
 
 # %%
-seal = "cmVzdW1lLXNoaWZ0cy1pbmRleA=="
-case = zp.verify(resumed(3, 3, dtype="fp16"), fault=zp.sealed(seal))["cases"][0]
-print(zp.place(case))
+print(zp.place(lesson.resume_fault()))
 mine = ""
-print(zp.answer(mine, seal))
+zp.guess("?10", mine)
 
 # %% [markdown]
 # Names to choose from: `resume-forgets-moment`, `resume-shifts-index`,

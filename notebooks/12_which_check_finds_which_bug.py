@@ -35,7 +35,7 @@
 # continues with its own.
 
 # %%
-import math
+import math  # for your code, as numpy
 
 import zp  # first: reports missing packages
 import zp_lesson12 as lesson

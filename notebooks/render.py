@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from nbclient import NotebookClient
 
 HERE = pathlib.Path(__file__).resolve().parent
-COVER = {8: 2}  # number of the figure that the index shows, where it is not the last one
+COVER = {2: 3, 4: 2, 8: 2, 9: 1, 11: 1}  # number of the figure in the index, where it is not the last one
 LARGEST = 80_000  # bytes of text and of each figure that a repository page displays
 
 
@@ -96,7 +96,8 @@ def index(lessons):
         cells = nbformat.read(lesson.with_suffix(".ipynb"), 4).cells
         title = re.match(r"# (.*)", cells[0].source)[1]
         question = re.search(r"\*\*Question\.\*\* (.*?)\n\n", cells[0].source, re.S)[1].replace("\n", " ")
-        figures = [output for cell in cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+        outputs = [output for cell in cells for output in cell.get("outputs", [])]
+        figures = [output for output in outputs if "image/png" in output.get("data", {})]
         link = f"<a href={lesson.stem}.html>"
         articles.append(f"<article>{link}{image(figures[COVER.get(int(lesson.name[:2]), 0) - 1])}</a>"
                         f"<div><h2>{link}{html.escape(title)}</a></h2>{html.escape(question)}</div></article>")

@@ -212,23 +212,3 @@ def place(case):
     return (f"step {first['step']}  phase {first['phase']}  rank {first['rank']}  buffer {first['buffer']}  {where}\n"
             f"  got  {first['candidate']}\n  want {first['reference']}\n"
             f"  {first['differing']:,} of {first['compared']:,} elements of this buffer on this rank differ")
-
-
-# TEMPORARY: of lessons that are not converted
-def given(name, value, wrong):
-    """The input of claim `name`: `value`, or `wrong` if a test sets ZP_FALSIFY=name."""
-    return wrong if os.environ.get("ZP_FALSIFY") == name else value
-
-
-def sealed(text):
-    import base64
-    return base64.b64decode(text).decode()
-
-
-def answer(text, seal):
-    if not text:
-        return "no answer yet"
-    return "correct" if text == sealed(seal) else "wrong; look at the place and the values again"
-
-
-from zp_draw import figure  # noqa

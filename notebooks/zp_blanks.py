@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 sys.path.append(str(pathlib.Path(__file__).with_name("puzzles")))
-from judge.verdict import Judge, Wrong, bits, require_array, require_tuple, shown  # noqa: E402  (found by the line above)
+from judge.verdict import Judge, Wrong, bits, require_array, require_tuple, shown  # noqa: E402
 
 SECONDS = 5
 
@@ -27,6 +27,12 @@ def _compare(name, about, got, want):
         require_tuple(name, f"{len(want)} arrays", got, len(want))
         for number, (one, other) in enumerate(zip(got, want)):
             _compare(name, f"{about}, array {number} of the result", one, other)
+    elif isinstance(want, dict):
+        if not isinstance(got, dict) or set(got) != set(want):
+            raise Wrong(f"case {about}: it returned {sorted(got) if isinstance(got, dict) else type(got).__name__}, "
+                        f"expected a dictionary with the keys {sorted(want)}")
+        for key, value in want.items():
+            _compare(name, f"{about}, {key}", got[key], value)
     elif isinstance(want, (np.ndarray, np.floating)):
         got = np.asarray(got) if isinstance(got, np.floating) else got
         want = np.asarray(want)

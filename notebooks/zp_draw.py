@@ -54,21 +54,21 @@ def blank_axes(axes):
     axes.spines[:].set_visible(False)
 
 
-def arrow(axes, start, end, color=GREY, width=1.6, bend=0.0):
+def arrow(axes, start, end, color=GREY, width=1.6):
     axes.annotate("", end, start, arrowprops={
-        "arrowstyle": "-|>", "color": color, "lw": width, "shrinkA": 2, "shrinkB": 2,
-        "connectionstyle": f"arc3,rad={bend}"})
+        "arrowstyle": "-|>", "color": color, "lw": width, "shrinkA": 2, "shrinkB": 2})
 
 
 def box(axes, x, y, width, height, color, text="", ink="black", **more):
     """A rectangle with centred text; (x, y) is its lower left corner."""
     from matplotlib.patches import Rectangle
-    axes.add_patch(Rectangle((x, y), width, height, facecolor=color, **{"edgecolor": "black", "linewidth": 0.8, **more}))
+    style = {"facecolor": color, "edgecolor": "black", "linewidth": 0.8, **more}
+    axes.add_patch(Rectangle((x, y), width, height, **style))
     if text != "":
         axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", color=ink)
 
 
-def owner_strips(strips, names, xlabel="element", numbered=True):
+def owner_strips(strips, names, xlabel="element"):
     """One strip per name: the elements in the colours of the ranks that own them. Returns figure and axes."""
     from matplotlib.colors import ListedColormap
     fig, axes = figure(height=0.9 + 0.42 * len(strips))
@@ -125,8 +125,3 @@ def exchange(axes, title, before, after, arrows):
     axes.set(xlim=(-1.2, begin + max(len(row) for row in after) * wide + 0.1), ylim=(-ranks + 0.5, 0.5))
     axes.set_title(title, loc="left")
     blank_axes(axes)
-
-
-def digit_colour(value):
-    """Black or white text on a grey of this value in 0..1."""
-    return "white" if value > 0.5 else "black"

@@ -92,15 +92,16 @@ def draw_digests(one, other, steps=3):
     for y, name in enumerate(BUFFERS):
         for x in range(steps):
             a, b = digests(one, name)[x], digests(other, name)[x]
-            draw.box(axes, x, -y - 0.4, 0.94, 0.8, draw.PALE if a == b else draw.WRONG, "equal" if a == b else "differs",
+            draw.box(axes, x, -y - 0.4, 0.94, 0.8, draw.PALE if a == b else draw.WRONG,
+                     "equal" if a == b else "differs",
                      "black" if a == b else "white", edgecolor="white")
     axes.set(xlim=(-0.02, steps), ylim=(-len(BUFFERS) + 0.5, 0.5))
     draw.blank_axes(axes)
     axes.set_yticks(-np.arange(len(BUFFERS)), BUFFERS)
     axes.set_xticks(np.arange(steps) + 0.47, [f"step {x + 1}" for x in range(steps)])
     axes.tick_params(length=0)
-    draw.show(fig, "Digests of five buffers in steps 1 to 3: in step 1 the gradient sum is equal and the master weights "
-                   "differ; from step 2 on every digest differs.")
+    draw.show(fig, "Digests of five buffers in steps 1 to 3: in step 1 the gradient sum is equal and the master "
+                   "weights differ; from step 2 on every digest differs.")
 
 
 def draw_comparison(case):

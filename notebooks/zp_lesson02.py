@@ -35,7 +35,16 @@ def leaves_of(*values):
 @functools.lru_cache(None)
 def recorded_leaves():
     """Gradients of 64 micro-batches of one step of byte_gpt_tiny, as vectors."""
-    recorded = zp.file_of("record", "--workload", "byte_gpt_tiny", "--dtype", "bf16", "--micro-batches", 64, "--steps", 1)
+    recorded = zp.file_of(
+    "record",
+    "--workload",
+    "byte_gpt_tiny",
+    "--dtype",
+    "bf16",
+    "--micro-batches",
+    64,
+    "--steps",
+     1)
     names = recorded.metadata["order"].splitlines()
     return [np.concatenate([recorded[f"grad.1.{j}.{name}"].ravel() for name in names]) for j in range(64)]
 
@@ -104,7 +113,8 @@ def try_order(order, *ways):
     """Whether a fold or tree of the leaves in this order has the bits of the wrong sum."""
     case, element = wrong_sum()
     found = {way.__name__: zp.hexadecimal(way([element[j] for j in order])) for way in ways}
-    print("your order", found, "-> found" if case["divergence"]["candidate"].split()[0] in found.values() else "-> not yet")
+    print("your order", found, "-> found" if case["divergence"]
+          ["candidate"].split()[0] in found.values() else "-> not yet")
 
 
 # ---------------------------------------------------------------- blanks
@@ -174,8 +184,8 @@ def draw_orders(count=8, ranks=4):
     _additions(bottom, nodes, edges, colors, "tree: neighbours are added, then their sums")
     bottom.set(xlim=(-0.5, count - 0.5), ylim=(-0.4, height + 0.4))
     draw.rank_legend(bottom, ranks, bbox_to_anchor=(0.5, -0.25))
-    draw.show(fig, "Above, a fold of eight leaves: a chain of seven additions. Below, the tree: four additions, two, one. "
-                   "Leaves have the colours of four ranks with two leaves each.")
+    draw.show(fig, "Above, a fold of eight leaves: a chain of seven additions. Below, the tree: four additions, two, "
+                   "one. Leaves have the colours of four ranks with two leaves each.")
 
 
 def draw_nodes(count=16, ranks=3):
@@ -195,7 +205,7 @@ def draw_nodes(count=16, ranks=3):
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.set_title(f"{count} leaves on {ranks} ranks, and the nodes that each rank sends", loc="left")
-    draw.show(fig, "Sixteen leaves on three ranks in their colours, and above them the nodes that each rank sends: "
+    draw.show(fig, f"{count} leaves on {ranks} ranks in their colours, and above them the nodes that each rank sends: "
                    "aligned sums of 1, 2 or 4 leaves.")
 
 
@@ -216,10 +226,11 @@ def draw_changes(canonical, sums, begin=9000, end=9240):
     """Strips of elements; dark where a sum differs from the tree."""
     fig, axes = draw.figure(height=3.0)
     picture = np.array([zp.bits(total[begin:end]) != zp.bits(canonical[begin:end]) for total in sums.values()])
-    axes.imshow(picture, aspect="auto", cmap="Greys", interpolation="nearest", extent=(begin, end, len(sums) - 0.5, -0.5))
+    axes.imshow(picture, aspect="auto", cmap="Greys", interpolation="nearest",
+                extent=(begin, end, len(sums) - 0.5, -0.5))
     axes.set_yticks(range(len(sums)), list(sums))
     axes.set_yticks(np.arange(len(sums) - 1) + 0.5, minor=True)
     axes.grid(which="minor", axis="y", color=draw.GREY, linewidth=1)
     axes.set(xlabel="element; black: its bits differ from the tree")
-    draw.show(fig, "Strips of elements that differ from the tree: none for trees on 2, 4 and 8 ranks, and different ones "
-                   "for each ring.")
+    draw.show(fig, "Strips of elements that differ from the tree: none for trees on 2, 4 and 8 ranks, and different "
+                   "ones for each ring.")

@@ -129,7 +129,8 @@ def _call(seed, decay):
 blank = zp.Blanks({
     adamw: [("with decay", *_call(1, 1e-2)), ("without decay", *_call(2, 0))],
     stochastic: [(f"bits {bits:#010x}, word {word:#06x}", bits, word) for bits, word in
-                 ((0x3F800000, 0xFFFF), (0x3F800001, 0xFFFF), (0x3F808000, 0x7FFF), (0x3F808000, 0x8000), (0xBF7FFFFF, 1))]})
+                 ((0x3F800000, 0xFFFF), (0x3F800001, 0xFFFF), (0x3F808000, 0x7FFF), (0x3F808000, 0x8000),
+                  (0xBF7FFFFF, 1))]})
 
 # ---------------------------------------------------------------- figures
 
@@ -141,8 +142,8 @@ def draw_moves(moves):
         axes.hist(values, bins, color=color, alpha=0.75, label=label)
     axes.set(xlabel="move / lr", ylabel="parameters", yscale="log")
     axes.legend(loc="upper left")
-    draw.show(fig, "A histogram of how far parameters move, divided by lr: in step 1 all of them at 1, in step 2 spread "
-                   "from 0 to above 1.")
+    draw.show(fig, "A histogram of how far parameters move, divided by lr: in step 1 all of them at 1, in step 2 "
+                   "spread from 0 to above 1.")
 
 
 def draw_decay():
@@ -154,8 +155,8 @@ def draw_decay():
     axes.axhline(1, color="black", linestyle="--", linewidth=1, label="wanted")
     axes.set(xscale="log", xlabel="wanted decay of a step", ylabel="applied / wanted")
     axes.legend()
-    draw.show(fig, "Applied over wanted decay against the wanted decay: 0 below 2.98e-8, then jumps to 2, and a sawtooth "
-                   "that settles at 1 above 1e-6.")
+    draw.show(fig, "Applied over wanted decay against the wanted decay: 0 below 2.98e-8, then jumps to 2, and a "
+                   "sawtooth that settles at 1 above 1e-6.")
 
 
 def draw_neighbours(step=0.001):
@@ -170,7 +171,8 @@ def draw_neighbours(step=0.001):
     axes.text(1 - step, -0.4, "1 - 0.001 is rounded to 1", ha="center", va="top", color=draw.WRONG)
     axes.set(ylim=(-1.1, 1.0), xlim=(1 - 3.3 * 2.0**-8, 1 + 0.6 * 2.0**-8))
     draw.blank_axes(axes)
-    draw.show(fig, "The numbers of bf16 from 0.9883 to 1 on a line: 1 - 0.001 is closer to 1 than to its neighbour 0.9961.")
+    draw.show(fig, "The numbers of bf16 from 0.9883 to 1 on a line: 1 - 0.001 is closer to 1 than "
+                   "to its neighbour 0.9961.")
 
 
 def draw_paths(paths):

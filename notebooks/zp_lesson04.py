@@ -46,7 +46,8 @@ def changed_by(step):
 
 def counters(step):
     """found_inf, skipped, applied_steps and the exponent of the scale."""
-    return {name: _dump()[f"{name}.{step}"].item() for name in ("found_inf", "skipped", "applied_steps", "log2_loss_scale")}
+    return {name: _dump()[f"{name}.{step}"].item()
+                        for name in ("found_inf", "skipped", "applied_steps", "log2_loss_scale")}
 
 
 def owned_elements():
@@ -99,7 +100,8 @@ def skips(flags):
 blank = zp.Blanks({
     automaton: [(f"scale 2^{scale}, {good} good steps, {'an' if overflow else 'no'} overflow, interval {interval}",
                  scale, good, overflow, interval)
-                for scale in (0, 17, 24) for interval in (2, 3) for good in range(interval) for overflow in (False, True)],
+                for scale in (0, 17, 24) for interval in (2, 3) for good in range(interval)
+                for overflow in (False, True)],
     skips: [(f"flags {flags}", list(flags)) for flags in
             ((0, 0, 0, 0), (0, 1, 0, 0), (1, 0, 0, 1), (1, 1, 1, 1), (0,), (1,))]})
 
@@ -113,15 +115,16 @@ def draw_sizes(sizes, scales=(0, 12, 20)):
     for one, k in zip(axes, scales):
         values = np.log2(sizes) + k
         lost = (values <= -25) | (values >= np.log2(65520))
-        one.hist([values[~lost], values[lost]], bins, color=["#6b6b6b", draw.WRONG], stacked=True, label=["kept", "lost"])
+        one.hist([values[~lost], values[lost]], bins, color=[
+                 "#6b6b6b", draw.WRONG], stacked=True, label=["kept", "lost"])
         one.axvspan(-25, np.log2(65520), color="#e8f0f8", zorder=0)
-        one.set(yticks=[], xlim=(-46, 21), ylabel=f"scale 2^{k}")
+        one.set(xlim=(-46, 21), ylabel=f"scale 2^{k}", yscale="log", ylim=(0.7, 40000), yticks=(1, 100, 10000))
         if k != scales[-1]:
             one.set_xticks([])
     axes[0].legend(loc="upper left")
     axes[-1].set(xlabel="exponent of the gradient element (blue: the range of fp16)")
-    draw.show(fig, "Histograms of the magnitude of gradient elements with scales 2^0, 2^12 and 2^20 over the range of fp16: "
-                   "a small scale loses small elements, a large one loses large elements.")
+    draw.show(fig, "Histograms of the magnitude of gradient elements with scales 2^0, 2^12 and 2^20 over the range of "
+                   "fp16: a small scale loses small elements, a large one loses large elements.")
 
 
 def draw_scale(run):
@@ -130,11 +133,19 @@ def draw_scale(run):
     scales = np.array([step["loss_scale_log2"] for step in run])
     bad = np.array([step["skipped"] for step in run])
     axes.step(steps, scales, where="mid", color="black", label="loss scale")
-    axes.plot(steps[bad], scales[bad], "x", color=draw.WRONG, linestyle="", markersize=8, markeredgewidth=2, label="skipped")
+    axes.plot(
+    steps[bad],
+    scales[bad],
+    "x",
+    color=draw.WRONG,
+    linestyle="",
+    markersize=8,
+    markeredgewidth=2,
+     label="skipped")
     axes.set(xlabel="step", ylabel="exponent of the scale")
     axes.legend()
-    draw.show(fig, "The exponent of the loss scale over 60 steps: it falls from 24 to 17 in skipped steps, then rises to "
-                   "18 and falls back, mostly every third step.")
+    draw.show(fig, "The exponent of the loss scale over 60 steps: it falls from 24 to 17 in skipped steps, then rises "
+                   "to 18 and falls back, mostly every third step.")
 
 
 def draw_flags(rows):

@@ -98,7 +98,8 @@ def differing_after(steps, fault="sum-instead-of-mean"):
     """Elements of each buffer that differ from a correct run after some steps with a fault."""
     def make():
         correct, wrong = _trained(steps, ""), _trained(steps, fault)
-        return {buffer: sum(zp.different(correct[name], wrong[name]) for name in correct if name.startswith(buffer + "."))
+        return {buffer: sum(zp.different(correct[name], wrong[name]) for name in correct
+                            if name.startswith(buffer + "."))
                 for buffer in ("param", "master", "exp_avg", "exp_avg_sq")}
     return zp.planted_or_recorded("zeroproof-faults", ("differing_after", steps, fault), make)
 
@@ -175,8 +176,8 @@ def draw_norm(ranks=4):
     axes.set(xlim=(-1.1, 8.1), ylim=(-ranks + 0.5, 0.5))
     axes.set_title("squares of a shard become integers, which add without rounding", loc="left")
     draw.blank_axes(axes)
-    draw.show(fig, "Four ranks: each turns the squares of its own shard into 21 limbs; all limbs are added as integers, "
-                   "and every rank gets the same norm.")
+    draw.show(fig, "Four ranks: each turns the squares of its own shard into 21 limbs; all limbs are added as "
+                   "integers, and every rank gets the same norm.")
 
 
 def draw_clipping(rows):
@@ -189,7 +190,8 @@ def draw_clipping(rows):
     axes.set_xticks(range(len(rows)), [f"step {step}" for step, *_ in rows])
     axes.set(ylabel="norm")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-    draw.show(fig, "Bars of the norm before and after clipping in each clipped step: before above max_norm, after at it.")
+    draw.show(fig, "Bars of the norm before and after clipping in each clipped step: before above max_norm, "
+                   "after at it.")
 
 
 def draw_differing(counts):
@@ -203,8 +205,8 @@ def draw_differing(counts):
     axes.set_xticks(range(4), list(next(iter(counts.values()))))
     axes.set(ylabel="elements that differ", ylim=(0, 15500))
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    draw.show(fig, "Bars of differing elements after 1 and 5 steps with gradients 7 times too large: no parameter after "
-                   "step 1, but most moments.")
+    draw.show(fig, "Bars of differing elements after 1 and 5 steps with gradients 7 times too large: no parameter "
+                   "after step 1, but most moments.")
 
 
 def draw_limbs(chunks):
@@ -222,5 +224,6 @@ def draw_limbs(chunks):
         axes.text(bit + 4, -0.75, what, ha="left", va="bottom", color="#b34700")
     axes.set(xlim=(-360, 345), ylim=(3.6, -2.0), xlabel="exponent of two (a grey line every 32 bits: 21 limbs)")
     axes.set_yticks(range(4), [f"rank {rank}" for rank in range(4)])
-    draw.show(fig, "A scale of 21 limbs of 32 bits from 2^-352 to 2^320. The chunks of step 1, on four ranks, are drawn as "
-                   "bars of 53 bits below 1; the smallest and the largest square of fp32 are inside the scale.")
+    draw.show(fig, "A scale of 21 limbs of 32 bits from 2^-352 to 2^320. The chunks of step 1, on four ranks, are "
+                   "drawn as bars of 53 bits below 1; the smallest and the largest square of fp32 are inside "
+                   "the scale.")

@@ -105,8 +105,8 @@ blank = zp.Blanks({
 
 def draw_owners(where):
     fig, _ = draw.owner_strips(list(where.values()), list(where))
-    draw.show(fig, "Strips of the elements of six layouts, each element in the colour of the rank that owns it: blocks, "
-                   "interleaved pieces, whole tensors.")
+    draw.show(fig, "Strips of the elements of six layouts, each element in the colour of the rank that owns it: "
+                   "blocks, interleaved pieces, whole tensors.")
 
 
 def draw_remainder(numel=10, ranks=4):
@@ -137,13 +137,14 @@ def draw_exchange():
     all_new = [[(draw.RANKS[shard], f"p{shard}") for shard in ranks] for _ in ranks]
     draw.exchange(bottom, "all-gather: every rank gets every shard of the parameters", new, all_new,
                   [(rank, other, draw.RANKS[rank]) for rank in ranks for other in ranks])
-    draw.show(fig, "Above, reduce-scatter: each of four ranks sends a quarter of its gradient to the rank that owns it, "
-                   "which adds. Below, all-gather: each rank sends its updated quarter of the parameters to all ranks.")
+    draw.show(fig, "Above, reduce-scatter: each of four ranks sends a quarter of its gradient to the rank that owns "
+                   "it, which adds. Below, all-gather: each rank sends its updated quarter of the parameters to all "
+                   "ranks.")
 
 
 def draw_memory():
     fig, axes = draw.figure(height=3.4)
     draw.memory_bars(axes, [after_step(stage) for stage in range(4)], [f"stage {stage}" for stage in range(4)])
     axes.set(ylabel="kB on rank 0 after a step")
-    draw.show(fig, "Stacked bars of the bytes on rank 0 in stages 0 to 3 by class: master weights and moments shrink to "
-                   "about a quarter from stage 0 to stage 1.")
+    draw.show(fig, "Stacked bars of the bytes on rank 0 in stages 0 to 3 by class: master weights and moments shrink "
+                   "to about a quarter from stage 0 to stage 1.")

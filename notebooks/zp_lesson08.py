@@ -71,9 +71,10 @@ def fault_in_stage3(fault):
     return zp.verify(*RUN, "--stage", 3, fault=fault)["cases"][0]
 
 
-def value_read(divergence):
-    """The bf16 value that a report found in a unit."""
-    return zp.from_bf16(np.uint16(zp.number(re.search("got (0x[0-9a-f]+)", divergence["what"])[1])))
+def reads_nan(divergence):
+    """Whether the bf16 value that a report found in a unit is NaN."""
+    value = zp.from_bf16(np.uint16(zp.number(re.search("got (0x[0-9a-f]+)", divergence["what"])[1])))
+    return bool(np.isnan(value))
 
 
 @functools.lru_cache(None)
@@ -220,5 +221,5 @@ def draw_visits(traced):
     axes.set(xlim=(0, columns), ylim=(max(ticks) + 0.7, -0.7), xlabel="visit of the step (a gather begins each)")
     axes.tick_params(length=0)
     axes.set_title("F, B: passes that a rank computes; hatched: gathered for others", loc="left")
-    draw.show(fig, "Four ranks, three units, ten visits of a step with five micro-batches. In each visit every rank has "
-                   "one unit: embed, block, head, block, embed, twice. In the second half only rank 0 computes.")
+    draw.show(fig, "Four ranks, three units, ten visits of a step with five micro-batches. In each visit every rank "
+                   "has one unit: embed, block, head, block, embed, twice. In the second half only rank 0 computes.")

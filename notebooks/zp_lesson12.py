@@ -163,8 +163,8 @@ def draw_six(found):
     axes.set_yticks(-np.arange(len(found)), [f"bug {chr(65 + y)}" for y in range(len(found))])
     axes.set_xticks(np.arange(len(CHECKS)) + 0.47, list(CHECKS.values()))
     axes.tick_params(length=0)
-    draw.show(fig, "Six bugs and six checks: red where the check finds the bug. The rows form a staircase from few checks "
-                   "to all of them.")
+    draw.show(fig, "Six bugs and six checks: red where the check finds the bug. The rows form a staircase from few "
+                   "checks to all of them.")
 
 
 def draw_shares(found):
@@ -177,8 +177,8 @@ def draw_shares(found):
     axes.set_yticks(range(len(found)), [CHECKS[check] for check in found])
     axes.set(xlim=(0, 1.2), ylim=(len(found) - 0.5, -0.5), xticks=(0, 0.5, 1))
     axes.set_xticklabels(["0 %", "50 %", "100 %"])
-    draw.show(fig, "The share of bugs that each check finds: about half for the loss, about nine of ten for the others, "
-                   "growing from the sum to the hash.")
+    draw.show(fig, "The share of bugs that each check finds: about half for the loss, about nine of ten for the "
+                   "others, growing from the sum to the hash.")
 
 
 def draw_kinds(kinds):
@@ -189,8 +189,8 @@ def draw_kinds(kinds):
         axes.barh(y, sum(seen), color=draw.WRONG, label="found by the curve" if y == 0 else None)
     axes.set_yticks(range(len(ordered)), [kind for kind, _ in ordered])
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    draw.show(fig, "Bars of the number of bugs of each kind, and of those that the loss curve finds: none of the bugs in "
-                   "settings of parameter groups.")
+    draw.show(fig, "Bars of the number of bugs of each kind, and of those that the loss curve finds: none of the bugs "
+                   "in settings of parameter groups.")
 
 
 def draw_all():
@@ -207,5 +207,6 @@ def draw_all():
     for y, row in enumerate(matrix):
         axes.text(len(marks) + 1, y, np.count_nonzero(row == 1), va="center")
     axes.spines[:].set_visible(False)
-    draw.show(fig, "A matrix: a row for each check, from the loss above to phases below, a column for each bug, dark where "
-                   "the check finds it. Half of the first row is dark, more of each row below, and all of the last.")
+    draw.show(fig, "A matrix: a row for each check, from the loss above to phases below, a column for each bug, dark "
+                   "where the check finds it. Half of the first row is dark, more of each row below, and all of the "
+                   "last.")

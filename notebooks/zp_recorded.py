@@ -1,8 +1,8 @@
 """Faults without a name, and results of programs that are not installed. Used through zp.
 
 A wheel has no planted faults and no simulated device. Where a lesson needs zeroproof-faults or
-zeroproof-sim and neither exists, it reads the stored result of the same command. ZP_RECORD=1
-stores the results of a lesson; a test compares them with the programs.
+zeroproof-sim and it does not exist, it reads the stored result of the same command. ZP_RECORD=1
+stores the results of a lesson, ZP_RECORD=check compares them with the programs' (tests do).
 """
 
 import base64
@@ -69,19 +69,29 @@ def _stored():
     return json.loads(FILE.read_text()) if FILE.exists() else {}
 
 
+def _record(how, key, result):
+    """Stores a result, or ends the lesson if the stored one is another ("check")."""
+    stored = _stored()
+    if how == "check":
+        if stored.get(key) != json.loads(json.dumps(result)):
+            zp.stop(f"{FILE.name} does not have this result (key {key}); run the lesson with ZP_RECORD=1", 1)
+        return
+    stored[key] = result
+    rows = ",\n".join(f'"{one}": {json.dumps(stored[one], separators=(",", ":"))}' for one in sorted(stored))
+    FILE.write_text(f"{{\n{rows}\n}}\n")
+
+
 def planted_or_recorded(name, words, make):
     """make() where the program exists; otherwise the stored result of this command."""
     if name == "zeroproof":
         return make()
     key = digest(" ".join(map(str, words)))
     if zp.found(name):
-        record = os.environ.pop("ZP_RECORD", "")  # stores this result, and none of which it is made
+        record = os.environ.pop("ZP_RECORD", "")  # of this result, and of none of which it is made
         result = make()
         if record:
             os.environ["ZP_RECORD"] = record
-            lines = {**_stored(), key: _slim(result)}
-            rows = ",\n".join(f'"{one}": {json.dumps(lines[one], separators=(",", ":"))}' for one in sorted(lines))
-            FILE.write_text(f"{{\n{rows}\n}}\n")
+            _record(record, key, _slim(result))
         return result
     stored = _stored()
     if key not in stored:

@@ -51,6 +51,61 @@ return digits
 import math
 return f"{math.fsum(master):g}" != f"{math.fsum(correct):g}"
 """,
+    "adamw": """
+exp_avg = s["beta1"] * exp_avg + s["one_minus_beta1"] * grad
+exp_avg_sq = s["beta2"] * exp_avg_sq + s["one_minus_beta2"] * (grad * grad)
+step = s["step_size"] * (exp_avg / (np.sqrt(exp_avg_sq) / s["sqrt_bias_correction2"] + s["eps"]))
+return master - (step + s["lr_weight_decay"] * master), exp_avg, exp_avg_sq
+""",
+    "stochastic": "return (bits + word) >> 16",
+    "automaton": """
+if overflow:
+    return max(0, scale - 1), 0
+good += 1
+if good == interval:
+    return min(24, scale + 1), 0
+return scale, good
+""",
+    "skips": "return any(flags)",
+    "bytes_by_hand": """
+gradients = 4 * micro_batches / ranks if stage > 1 else 4
+parameters = (4, 2, 2, 2 * micro_batches / ranks * (2 * units - 1) / units)[stage]
+return gradients + parameters
+""",
+    "count_nodes": """
+if a == b:
+    return 0
+size = 1
+while a % (2 * size) == 0 and a + 2 * size <= b:
+    size *= 2
+return 1 + count_nodes(a + size, b)
+""",
+    "rank_number": "return t + tensor * (c + context * d)",
+    "parts_first": "return tree([tree([part for part in leaf]) for leaf in parts])",
+    "owned_by_all": "return parameters - replicated + tensor * replicated",
+    "needed": """
+parts = [(rank, max(begin, first), min(end, first + numel)) for rank, first, numel in files]
+return [(rank, low, high) for rank, low, high in parts if low < high]
+""",
+    "omit": """
+changed = dict(tensors)
+for name in tensors:
+    if name.split(".")[0] == buffer:
+        changed[name] = 0 * tensors[name]
+return {name: np.abs(value) if name.split(".")[0] == buffer else value for name, value in changed.items()}
+""",
+    "earliest": """
+start, last = {}, {}
+for name, stream, _, _ in plan:
+    times = [last.get(stream, 0)] + [start[other] + 1 for who, other in waits if who == name]
+    start[name] = max(times)
+    last[stream] = start[name] + 1
+return start
+""",
+    "conflict": """
+touched = set(first[2]) | set(first[3]), set(second[2]) | set(second[3])
+return bool(touched[0] & set(second[3]) or touched[1] & set(first[3]))
+""",
 }
 
 WRONG = {
@@ -96,4 +151,41 @@ return total
                      "return not bool((losses - correct <= spread).all())"),
     "sum_differs": ("return f'{np.sum(master):g}' != f'{np.sum(correct):g}'",
                     "return bool(sum(master) != sum(correct))"),
+    "adamw": ("""
+exp_avg = s["beta1"] * exp_avg + s["one_minus_beta1"] * grad
+exp_avg_sq = s["beta2"] * exp_avg_sq + s["one_minus_beta2"] * grad * grad
+step = s["step_size"] * (exp_avg / (np.sqrt(exp_avg_sq) / s["sqrt_bias_correction2"] + s["eps"]))
+return master - (step + s["lr_weight_decay"] * master), exp_avg, exp_avg_sq
+""", """
+m = s["beta1"] * exp_avg + s["one_minus_beta1"] * grad
+v = s["beta2"] * exp_avg_sq + s["one_minus_beta2"] * (grad * grad)
+step = s["step_size"] * (m / (np.sqrt(v) / s["sqrt_bias_correction2"] + s["eps"]))
+return master - step - s["lr_weight_decay"] * master, m, v
+"""),
+    "stochastic": ("return bits >> 16", "return (bits >> 16) + (word >> 15)"),
+    "automaton": ("return (scale - 1, 0) if overflow else (scale + 1, 0)", """
+if overflow:
+    return max(0, scale - 1), good
+return (scale, good + 1) if good + 1 < interval else (min(24, scale + 1), 0)
+"""),
+    "skips": ("return sum(flags) == 1", "return flags[0] == 1"),
+    "bytes_by_hand": ("return (8, 6, 6, 6 + 2 * micro_batches / ranks)[stage]",
+                      "return (8, 6, 4 * micro_batches / ranks + 2, 8 * micro_batches / ranks)[stage]"),
+    "count_nodes": ("return bin(b - a).count('1')", "return b - a"),
+    "rank_number": ("return d + 2 * c + 4 * t", "return (d * context + t) * tensor + c"),
+    "parts_first": ("return tree([tree(list(parts[:, c])) for c in range(parts.shape[1])])",
+                    "return parts.sum(axis=(0, 1))"),
+    "owned_by_all": ("return parameters", "return parameters + tensor * replicated"),
+    "needed": ("return [(rank, first, first + numel) for rank, first, numel in files if first < end]",
+               "return [(rank, max(begin, first), min(end, first + numel)) for rank, first, numel in files]"),
+    "omit": ("return {name: 0 * value if name.startswith(buffer) else value for name, value in tensors.items()}",
+             "return {name: value for name, value in tensors.items() if not name.startswith(buffer + '.')}"),
+    "earliest": ("return {operation[0]: i for i, operation in enumerate(plan)}", """
+start = {}
+for name, _, _, _ in plan:
+    start[name] = max([start[other] + 1 for who, other in waits if who == name], default=0)
+return start
+"""),
+    "conflict": ("return bool(set(first[3]) & set(second[3]))",
+                 "return bool({*first[2], *first[3]} & {*second[2], *second[3]})"),
 }

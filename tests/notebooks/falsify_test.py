@@ -30,14 +30,16 @@ def shape(text, notebook):
     for number, (kind, source) in enumerate(cells_of(text), 1):
         lines = sum(bool(line.strip()) for line in source.splitlines())
         if kind == "code" and lines > LINES:
-            wrong.append(f"cell {number} has {lines} lines of code, more than {LINES}; move some to the lesson's module")
+            wrong.append(
+                f"cell {number} has {lines} lines of code, more than {LINES}; move some to the lesson's module")
         scaffolding = re.search(r"zp\.(given|sealed)|ZP_\w+|base64", source) if kind == "code" else None
         if scaffolding:
             wrong.append(f"cell {number} has '{scaffolding[0]}', which belongs to the tests")
     blanks = text.count("@lesson.blank\n")
     if not 2 <= blanks <= 3:
         wrong.append(f"it has {blanks} blanks, expected 2 or 3")
-    figures = sum("image/png" in output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", []))
+    figures = sum("image/png" in output.get("data", {})
+                  for cell in notebook["cells"] for output in cell.get("outputs", []))
     if figures < FIGURES:
         wrong.append(f"it has {figures} figures, expected {FIGURES} or more")
     return wrong

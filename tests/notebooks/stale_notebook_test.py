@@ -29,11 +29,15 @@ print("x is", x)
 
 # %%
 print("y is", x + 1)
+print("a  b")
 """
 PNG = base64.b64encode(b"\x89PNG and so on").decode()
 ALT = "a line that rises from left to right, slowly"
 FIGURE = {"output_type": "display_data", "metadata": {"image/png": {"alt": ALT}},
           "data": {"image/png": PNG, "text/plain": "a line"}}
+
+
+TABLE = {"output_type": "display_data", "metadata": {}, "data": {"text/plain": "a  b", "text/html": "<table>"}}
 
 
 def stream(text):
@@ -46,7 +50,7 @@ def code(source, *outputs):
 
 RIGHT = {"metadata": {"kernelspec": {}}, "nbformat": 4, "cells": [
     {"cell_type": "markdown", "source": ["# A lesson\n", "\n", "Two lines."], "metadata": {}},
-    code('x = 2\n\nprint("x is", x)', stream("x is 2\n")), code('print("y is", x + 1)', stream("y is 3\n"), FIGURE)]}
+    code('x = 2\n\nprint("x is", x)', stream("x is 2\n")), code('print("y is", x + 1)\nprint("a  b")', stream("y is 3\n"), FIGURE, TABLE, FIGURE, FIGURE)]}
 
 
 class Stale(unittest.TestCase):
@@ -87,8 +91,9 @@ class Stale(unittest.TestCase):
             "cell 3 has execution metadata": put(*last, "execution_count", value=3),
             "cell 2 has execution metadata": put("cells", 1, "metadata", value={"execution": {}}),
             "more than the kernel's name": put("metadata", "language_info", value={}),
-            "0 figures": lambda notebook: notebook["cells"][2]["outputs"].pop(),
-            "2 figures": lambda notebook: notebook["cells"][1]["outputs"].append(FIGURE),
+            "2 figures, expected 3 or more": lambda notebook: notebook["cells"][2]["outputs"].pop(),
+            "line 2 of its output is 'a  c', expected 'a  b'": put("cells", 2, "outputs", 2, "data", "text/plain",
+                                                                   value="a  c"),
             "described as 'a line'": put(*figure, "metadata", "image/png", "alt", value="a line"),
             "80003 bytes": put(*figure, "data", "image/png",
                                value=base64.b64encode(large).decode()),
