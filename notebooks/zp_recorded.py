@@ -60,7 +60,7 @@ def _slim(value, place=""):
     """The parts of a report or a log that lessons use; other results as they are."""
     if isinstance(value, list):
         return [_slim(part, place) for part in value]
-    if not isinstance(value, dict) or (place == "" and not {"cases", "loss"} & set(value)) or place not in KEPT:
+    if not isinstance(value, dict) or (place == "" and not {"cases", "sums"} & set(value)) or place not in KEPT:
         return value
     return {key: _slim(part, key) for key, part in value.items() if key in KEPT[place]}
 
