@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from nbclient import NotebookClient
 
 HERE = pathlib.Path(__file__).resolve().parent
-COVER = {2: 3, 4: 2, 8: 2, 9: 1, 11: 1}  # number of the figure in the index, where it is not the last one
+COVER = {2: 3, 4: 2, 5: 2, 8: 2, 9: 1, 10: 2, 11: 1}  # number of the figure in the index, where it is not the last one
 LARGEST = 80_000  # bytes of text and of each figure that a repository page displays
 
 
@@ -76,9 +76,9 @@ def image(output):
 
 
 def document(title, body):
-    style = ("body{max-width:54em;margin:1em auto;padding:0 1em;font:16px/1.5 sans-serif;color:#111;background:#fff}"
+    style = ("body{max-width:55em;margin:1em auto;padding:0 1em;font:16px/1.5 sans-serif;color:#111;background:#fff}"
              "pre{white-space:pre-wrap;font-size:13px;line-height:1.4}"
-             ".code{white-space:pre;overflow-x:auto;background:#f3f3f3;padding:.7em}"
+             ".code{white-space:pre;overflow-x:auto;background:#f3f3f3;padding:.7em;font-size:12px}"
              "img{max-width:100%}td,th{padding:.15em .9em .15em 0;text-align:left;vertical-align:bottom}"
              "table{border-collapse:collapse;font-size:14px;margin:.6em 0}th{border-bottom:1px solid #999}"
              "article{display:flex;flex-wrap:wrap;gap:1em;align-items:center;border-top:1px solid #ccc;padding:1em 0}"

@@ -5,6 +5,7 @@ next to the interpreter (`pip install zproof`), or on PATH.
 """
 
 import html
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -56,10 +57,17 @@ from zp_recorded import digest, fault_called, planted_or_recorded  # noqa: E402
 
 def found(name):
     """The path of a program: of the build, of the installed package, or on PATH; "" if there is none."""
-    for path in (BUILD / name, pathlib.Path(sys.executable).parent / name):
-        if path.is_file():
-            return str(path)
-    return shutil.which(name) or ""
+    places = (BUILD / name, pathlib.Path(sys.executable).parent / name, shutil.which(name) or "", *_of_package(name))
+    return next((str(path) for path in places if pathlib.Path(path).is_file()), "")
+
+
+def _of_package(name):
+    """The files of this name that `pip install zproof` wrote, wherever it writes programs."""
+    try:
+        files = importlib.metadata.files("zproof") or ()
+    except importlib.metadata.PackageNotFoundError:
+        files = ()
+    return [pathlib.Path(file.locate()) for file in files if file.name == name]
 
 
 def program(name="zeroproof"):

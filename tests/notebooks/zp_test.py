@@ -128,6 +128,18 @@ class Endings(unittest.TestCase):
             done = self.missing("print(zp.run('doctor'), end='')", PATH=folder)
         self.assertEqual((done.stdout, done.stderr), ("installed\n", ""))
 
+    def test_program_of_the_package(self):
+        with tempfile.TemporaryDirectory() as folder:
+            about, program = pathlib.Path(folder, "lib", "zproof-1.dist-info"), pathlib.Path(folder, "bin", "zeroproof")
+            about.mkdir(parents=True)
+            program.parent.mkdir()
+            (about / "METADATA").write_text("Metadata-Version: 2.1\nName: zproof\nVersion: 1\n")
+            (about / "RECORD").write_text("../bin/zeroproof,,\n")
+            program.write_text("#!/bin/sh\necho packaged\n")
+            program.chmod(0o755)
+            done = self.missing("print(zp.run('doctor'), end='')", PYTHONPATH=str(about.parent))
+        self.assertEqual((done.stdout, done.stderr), ("packaged\n", ""))
+
     def test_results_of_planted_faults_without_the_program(self):
         code = "import zp_lesson08 as lesson; print(zp.place(lesson.fault_in_stage3('?8')))"
         done = self.missing(code)
