@@ -150,7 +150,8 @@ def changed_elements(tensors):
 def step_after(tensors):
     """How far each master moves in the step after a resume with these tensors, and its second moment."""
     folder = _import("leap", tensors)
-    after = zp.file_of("train", *JOB, "--steps", STOPPED + 1, "--resume", "--checkpoint", folder, option="--dump")
+    after = zp.file_of("train", *JOB, "--steps", STOPPED + 1, "--resume", "--checkpoint", folder,
+                       "--world", "threads:2", option="--dump")
     names = [key[len("master."):] for key in masters(state())]
     old, new, v = [np.concatenate([dump[buffer + name].ravel() for name in names]) for dump, buffer in (
         (state(), "master."), (after, f"master.{STOPPED + 1}."), (after, f"exp_avg_sq.{STOPPED + 1}."))]
