@@ -45,7 +45,7 @@ import numpy as np
 
 @lesson.blank
 def loss_differs(losses, correct, spread):
-    """Whether a loss is further from the correct one than the spread (three arrays); NaN is."""
+    """Whether a loss is further from the correct one than the spread; a NaN always is."""
     return ...  # your code
 
 

@@ -143,8 +143,11 @@ def main():
         nbformat.write(notebook, kept)
         (pages / f"{lesson.stem}.html").write_text(page(lesson, notebook))
         print(f"{kept.name}, {lesson.stem}.html")
+    page_of_all = index(every)
+    if page_of_all.count("<article>") != len(every):
+        sys.exit("render: the index lacks a lesson without a notebook; run notebooks/render")
     if not words.check:
-        (pages / "index.html").write_text(index(every))
+        (pages / "index.html").write_text(page_of_all)
         print(f"index of all lessons: {(pages / 'index.html').resolve()}")
     return stale
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Blanks of the lessons: unwritten ones are said to be so, correct ones are accepted, wrong ones refused."""
+"""Blanks of the lessons: unwritten ones are reported, correct ones accepted, wrong ones refused."""
 
 import contextlib
 import io
