@@ -19,7 +19,10 @@ Json messages_json(const StepTrace& trace, std::size_t step, Phase phase);
 /// "visits": in stage 3, the events of units on production's ranks.
 Json visits_json(const StepTrace& trace, std::size_t step);
 
-/// "memory": bytes of a class whenever they changed on a rank of production.
+/// "events": what ranks do at the same time, in an order in which it can happen.
+Json events_json(const StepTrace& trace, std::size_t step, Phase phase);
+
+/// "memory": bytes of a class whenever they changed on a rank of production, and in which event.
 Json memory_json(const StepTrace& trace, std::size_t step, Phase phase);
 
 /// "differences": first of every buffer of production that differs from the reference's; none

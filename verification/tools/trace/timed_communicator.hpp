@@ -15,10 +15,10 @@ namespace zeroproof::verification {
 /// Groups made by split() are not timed. A message is counted as RecordingCommunicator counts it.
 class TimedCommunicator final : public WrappedCommunicator {
  public:
-  /// on_call: called with "all_to_all" before such a call and with "after all_to_all" when it is
-  /// done.
+  /// on_call: called with "all_to_all" before such a call, for its TracedSpan::place, and with
+  /// "after all_to_all" when it is done.
   TimedCommunicator(std::unique_ptr<Communicator> inner, const TraceClock& clock,
-                    std::function<void(const std::string&)> on_call)
+                    std::function<int(const std::string&)> on_call)
       : WrappedCommunicator(std::move(inner)), clock_(clock), on_call_(std::move(on_call)) {}
 
   /// Of the calls that follow.
@@ -71,15 +71,15 @@ class TimedCommunicator final : public WrappedCommunicator {
   template <class Call>
   void timed(const std::string& what, std::vector<std::int64_t> sent, const Call& call) {
     sent[rank()] = 0;
-    on_call_(what);
+    const int place = on_call_(what);
     const std::int64_t begin = clock_.now_ns();
     call();
-    spans_.push_back({what, begin, clock_.now_ns(), phase_, std::move(sent)});
+    spans_.push_back({what, begin, clock_.now_ns(), phase_, std::move(sent), place});
     on_call_("after " + what);
   }
 
   const TraceClock& clock_;
-  std::function<void(const std::string&)> on_call_;
+  std::function<int(const std::string&)> on_call_;
   Phase phase_ = Phase::prepare;
   std::vector<TracedSpan> spans_;
 };

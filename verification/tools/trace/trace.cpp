@@ -65,12 +65,12 @@ bool survives(BufferId id) {
 /// Keeps the result of memory() whenever it changes.
 class MemoryWatch {
  public:
-  void look(const DistributedOptimizer& optimizer, Phase phase, const std::string& at,
+  void look(const DistributedOptimizer& optimizer, Phase phase, const std::string& at, int place,
             std::vector<TracedMemory>& into) {
     const BytesByClass now = optimizer.memory().now;
     for (std::size_t c = 0; c < now.size(); ++c) {
       if (now[c] == last_[c]) continue;
-      into.push_back({phase, at, static_cast<MemoryClass>(c), now[c], now[c] - last_[c]});
+      into.push_back({phase, at, static_cast<MemoryClass>(c), now[c], now[c] - last_[c], place});
     }
     last_ = now;
   }
@@ -88,7 +88,9 @@ class TracingRank {
               std::unique_ptr<Communicator> inner)
       : trace_(trace), clock_(clock), comm_(std::move(inner), clock, [this](const std::string& at) {
           if (at == "all_gather") sight(UnitSighting::Kind::all_gather);
+          const int place = place_++;
           look(at);
+          return place;
         }) {
     OptimizerSetup setup = traced_setup(trace.settings, trace.model, trace.shards);
     setup.comm = &comm_;
@@ -99,6 +101,7 @@ class TracingRank {
 
   TracedStep step(int number) {
     now_ = TracedStep{};
+    place_ = 0;
     watching_ = true;  // memory for loading the state is one sum in the first step
     if (number == 1) look("loaded");
     const LossScalerState scaler = optimizer_->loss_scaler();
@@ -113,12 +116,16 @@ class TracingRank {
         trace_.model, trace_.settings, number, scaler.log2_scale,
         [this](std::int64_t micro_batch) {
           sight(UnitSighting::Kind::leaf);
-          if (trace_.settings.stage != 3) look("leaf " + std::to_string(micro_batch));
+          if (trace_.settings.stage == 3) return;
+          now_.leaves.push_back({micro_batch, place_++});
+          look("leaf " + std::to_string(micro_batch));
         },
         [this](const TracedVisit& visit) {
           sight(UnitSighting::Kind::visit, visit);
           look(std::string(verification::name(visit.event)) + " " +
                TracedModel::unit_name(static_cast<std::size_t>(visit.unit)));
+          if (visit.event == TracedVisit::Event::backward && visit.unit == 0)  // the last one
+            now_.leaves.push_back({visit.micro_batch, place_++});
         });
     run(leaves);
     for (const ExposedBuffer& buffer : optimizer_->storage()) {
@@ -130,13 +137,14 @@ class TracingRank {
 
  private:
   void look(const std::string& at) {
-    if (watching_) memory_.look(*optimizer_, phase_, at, now_.memory);
+    if (watching_) memory_.look(*optimizer_, phase_, at, place_++, now_.memory);
   }
 
   void sight(UnitSighting::Kind kind, const TracedVisit& visit = {}) {
     if (trace_.settings.stage != 3 || phase_ != Phase::reduce || !watching_) return;
     const auto bytes = optimizer_->memory().now[static_cast<std::size_t>(MemoryClass::param_full)];
-    now_.sightings.push_back({kind, bytes, visit});
+    place_ += 2;  // of a unit released before, and of one gathered for it
+    now_.sightings.push_back({kind, bytes, visit, place_++});
   }
 
   /// DistributedOptimizer::step, with the time of every phase.
@@ -162,6 +170,7 @@ class TracingRank {
   const TraceClock& clock_;
   TimedCommunicator comm_;
   Phase phase_ = Phase::prepare;
+  int place_ = 0;
   MemoryWatch memory_;
   bool watching_ = false;
   TracedStep now_;

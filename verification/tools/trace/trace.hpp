@@ -38,7 +38,8 @@ struct TracedSpan {
   std::int64_t end_ns = 0;
   Phase phase = Phase::prepare;
   std::vector<std::int64_t> sent =
-      {};  ///< [world_size] bytes to every rank, of a collective; 0 to itself
+      {};         ///< [world_size] bytes to every rank, of a collective; 0 to itself
+  int place = 0;  ///< as TracedMemory's, of a collective
 };
 
 /// Bytes of a class of memory after something that changed them.
@@ -48,6 +49,13 @@ struct TracedMemory {
   MemoryClass kind = MemoryClass::master;
   std::int64_t bytes = 0;
   std::int64_t change = 0;
+  int place = 0;  ///< number in the order of everything seen on this rank in this step
+};
+
+/// A micro-batch whose gradient a rank computes, whole or (stage 3) down to its first unit.
+struct TracedLeaf {
+  std::int64_t micro_batch = 0;
+  int place = 0;  ///< as TracedMemory's
 };
 
 /// One step of one rank.
@@ -61,6 +69,7 @@ struct TracedStep {
       held;  ///< every buffer that exists, after the step (DistributedOptimizer::storage)
   std::vector<TracedSpan> phases;
   std::vector<TracedSpan> collectives;
+  std::vector<TracedLeaf> leaves;
   std::vector<UnitSighting> sightings;  ///< stage 3, of an implementation that counts
   std::vector<TracedVisit> visits;      ///< of units, from the sightings of all ranks
   std::vector<TracedMemory> memory;     ///< of an implementation that counts

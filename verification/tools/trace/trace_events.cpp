@@ -1,5 +1,6 @@
 // Events of production's ranks: messages, visits of units, memory.
 
+#include "verification/tools/trace/event_order.hpp"
 #include "verification/tools/trace/json_sections.hpp"
 #include "verification/tools/trace/sections.hpp"
 
@@ -109,12 +110,24 @@ Json visits_json(const StepTrace& trace, std::size_t step) {
   return all;
 }
 
+Json events_json(const StepTrace& trace, std::size_t step, Phase phase) {
+  Json all = Json::array();
+  for (const TracedEvent& event : traced_events(trace, step, phase)) {
+    Json one = {{"kind", event.kind}};
+    if (!event.of.empty()) one["of"] = Json(event.of);
+    if (!event.gathers.empty()) one["gathers"] = Json(event.gathers);
+    all.push_back(one);
+  }
+  return all;
+}
+
 Json memory_json(const StepTrace& trace, std::size_t step, Phase phase) {
   Json all = Json::array();
+  const std::vector<TracedEvent> events = traced_events(trace, step, phase);
   for (std::size_t rank = 0; rank < trace.production.size(); ++rank) {
-    for (const TracedMemory& memory : trace.production[rank].steps[step].memory) {
-      if (memory.phase != phase) continue;
+    for (const TracedMemory& memory : memory_changes(trace.production[rank].steps[step], phase)) {
       all.push_back({{"rank", rank},
+                     {"event", event_of(events, rank, memory)},
                      {"at", memory.at},
                      {"class", name(memory.kind)},
                      {"bytes", memory.bytes},

@@ -4,6 +4,7 @@
 
 #include "common/io/json.hpp"
 #include "verification/cli/program/contract_version.hpp"
+#include "verification/tools/trace/event_order.hpp"
 #include "verification/tools/trace/json_sections.hpp"
 #include "verification/tools/trace/phase_facts.hpp"
 #include "verification/tools/trace/scaled_way.hpp"
@@ -105,19 +106,39 @@ Json layout_json(const StepTrace& trace) {
           {"buckets", buckets},      {"parameters", parameters}};
 }
 
-Json owners_json(const StepTrace& trace) {
+/// Parameters that a rank owns.
+Json owned_json(const StepTrace& trace, int rank) {
   const std::vector<std::int64_t> elements = elements_of(trace.model.layout());
+  Json parameters = Json::array();
+  for (std::size_t e = 0; e < elements.size(); ++e) {
+    if (owner_of(trace, elements[e]) == rank) parameters.push_back(e);
+  }
+  return parameters;
+}
+
+/// Parameters in the buffers that a rank keeps between steps, by class of memory.
+Json holds_json(const StepTrace& trace, int rank) {
+  Json all = Json::object();
+  for (const TracedBuffer& buffer : trace.shown()[rank].steps.front().held) {
+    const std::optional<MemoryClass> kind = class_of(buffer.id);
+    if (!kind || holds_words(buffer.id)) continue;
+    Json parameters = Json::array();
+    for (const ParameterBits& one : parameters_in(trace.model.layout(), buffer))
+      parameters.push_back(one.parameter);
+    all[name(*kind)] = parameters;
+  }
+  return all;
+}
+
+Json owners_json(const StepTrace& trace) {
   Json all = Json::array();
   for (int rank = 0; rank < trace.settings.world_size; ++rank) {
     Json ranges = Json::array();
     for (const FlatRange& range : trace.shards.shard(rank)) ranges.push_back(range_json(range));
-    Json parameters = Json::array();
-    for (std::size_t e = 0; e < elements.size(); ++e) {
-      if (owner_of(trace, elements[e]) == rank) parameters.push_back(e);
-    }
     all.push_back({{"rank", rank},
                    {"ranges", ranges},
-                   {"parameters", parameters},
+                   {"parameters", owned_json(trace, rank)},
+                   {"holds", holds_json(trace, rank)},
                    {"micro_batches", Json(micro_batches_of(trace.shape(rank), rank))}});
   }
   return all;
@@ -154,6 +175,15 @@ Json nodes_json(const StepTrace& trace, std::size_t step) {
     one["begin"] = node.index << node.level;
     one["end"] =
         std::min<std::int64_t>((node.index + 1) << node.level, trace.settings.micro_batches);
+    const int whole = adding_rank(trace, node);
+    Json added = Json::array();
+    for (int rank = 0; rank < trace.settings.world_size; ++rank) {
+      if (whole >= 0 && rank != whole) continue;
+      const Json parameters = rank == whole ? one.at("parameters") : owned_json(trace, rank);
+      if (parameters.begin() != parameters.end())
+        added.push_back({{"rank", rank}, {"parameters", parameters}});
+    }
+    one["added"] = added;
     all.push_back(one);
   }
   return all;
@@ -228,6 +258,7 @@ Json phases_json(const StepTrace& trace, std::size_t step) {
          {"ways", entered ? ways_json(trace, step, phase) : Json::array()},
          {"messages", messages_json(trace, step, phase)},
          {"visits", reduce ? visits_json(trace, step) : Json::array()},
+         {"events", events_json(trace, step, phase)},
          {"memory", memory_json(trace, step, phase)}});
   }
   return all;

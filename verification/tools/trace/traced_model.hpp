@@ -68,6 +68,9 @@ struct TracedVisit {
   Event event = Event::gather;
   std::int64_t micro_batch = -1;  ///< -1 on a rank without one in this micro-step
   int unit = 0;
+  int place = 0;            ///< as TracedMemory's
+  std::int64_t bytes = 0;   ///< of gathered parameters after it
+  std::int64_t change = 0;  ///< of these bytes
 };
 const char* name(TracedVisit::Event event);
 

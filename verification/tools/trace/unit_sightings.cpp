@@ -30,7 +30,10 @@ std::vector<std::optional<TracedVisit>> visits_after_gathers(
 class PresentUnits {
  public:
   PresentUnits(const std::vector<std::int64_t>& unit_bytes, std::int64_t bytes_before)
-      : unit_bytes_(unit_bytes), bytes_before_(bytes_before) {}
+      : unit_bytes_(unit_bytes), bytes_before_(bytes_before), bytes_(bytes_before) {}
+
+  /// Place of the sighting that the following calls are for.
+  void set_place(int place) { place_ = place; }
 
   /// Its memory is allocated.
   void gather(const TracedVisit& of, std::int64_t bytes) {
@@ -47,7 +50,7 @@ class PresentUnits {
     } else {
       look(bytes);
     }
-    all_.push_back(visit);
+    add(visit, 0);
   }
 
   /// No unit arrives.
@@ -59,8 +62,14 @@ class PresentUnits {
   std::int64_t bytes_of(int unit) const { return unit_bytes_[unit]; }
 
   void come(const TracedVisit& of) {
-    all_.push_back({Event::gather, of.micro_batch, of.unit});
+    add({Event::gather, of.micro_batch, of.unit}, bytes_of(of.unit));
     present_.push_back(all_.back());
+  }
+
+  void add(const TracedVisit& visit, std::int64_t change) {
+    bytes_ += change;
+    const int before = visit.event == Event::release ? 2 : visit.event == Event::gather ? 1 : 0;
+    all_.push_back({visit.event, visit.micro_batch, visit.unit, place_ - before, bytes_, change});
   }
 
   /// Releases the oldest units until the remaining ones and `coming` bytes are all of the gathered
@@ -72,7 +81,8 @@ class PresentUnits {
     for (; there > bytes && gone < present_.size(); ++gone) there -= bytes_of(present_[gone].unit);
     if (there != bytes) return false;
     for (std::size_t i = 0; i < gone; ++i) {
-      all_.push_back({Event::release, present_[i].micro_batch, present_[i].unit});
+      const TracedVisit& one = present_[i];
+      add({Event::release, one.micro_batch, one.unit}, -bytes_of(one.unit));
     }
     present_.erase(present_.begin(), present_.begin() + static_cast<std::ptrdiff_t>(gone));
     return true;
@@ -88,6 +98,8 @@ class PresentUnits {
 
   const std::vector<std::int64_t>& unit_bytes_;
   const std::int64_t bytes_before_;
+  std::int64_t bytes_;
+  int place_ = 0;
   std::vector<TracedVisit> present_;  // as gathered, the oldest first
   std::vector<TracedVisit> all_;
 };
@@ -118,6 +130,7 @@ std::vector<std::vector<TracedVisit>> seen_visits(
     PresentUnits units(unit_bytes, mine.front().bytes);
     std::size_t call = 0;
     for (const UnitSighting& seen : mine) {
+      units.set_place(seen.place);
       const bool gathers = seen.kind == Kind::all_gather;
       const std::optional<TracedVisit> of = gathers ? gathered(rank, call++) : std::nullopt;
       if (of) {

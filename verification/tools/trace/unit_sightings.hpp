@@ -23,6 +23,8 @@ struct UnitSighting {
   Kind kind = Kind::begin;
   std::int64_t bytes = 0;
   TracedVisit visit = {};
+  int place = 2;  ///< as TracedMemory's; a unit gathered for it has the place before, one released
+                  ///< in between the one before that
 };
 
 /// Events of units on every rank of a step. A gather belongs to the all_gather that performs it and
