@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """page_in_browser.py ZEROPROOF ZEROPROOF-FAULTS: pages in a browser, if this machine has one. On the page of a trace
-arrow keys alone reach every event from the first to the last and back, no requests are made, and the page's policy
-refuses a request. The pages of a passing and of a failing report show every value that is in them.
+arrow keys alone reach every event from the first to the last and back, every event shows a lane for each rank, an arrow
+for each message and the cells that a rank writes, it opens at the first difference of a fault, no requests are made, and
+the page's policy refuses a request. The pages of a passing and of a failing report show every value that is in them.
 
 Exit status 77: there is no Chromium.
 """
@@ -19,27 +20,35 @@ import threading
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 DRIVER = """<script>addEventListener("load", () => {
-  const refused = [], places = [], titles = [];
+  const refused = [], places = [], titles = [], lanes = [], arrows = [], written = [], bytes = [], wrong = [];
+  const all = (query, of) => [...document.querySelectorAll(query)].map(of);
   document.addEventListener("securitypolicyviolation", violation => refused.push(violation.violatedDirective));
   const look = () => {
     places.push(document.getElementById("place").textContent);
     titles.push(document.querySelector("#event h2").textContent);
+    lanes.push(all("#lanes section", lane => lane.querySelectorAll("svg").length));
+    arrows.push(document.querySelectorAll("#arrows circle").length);
+    written.push(all("#lanes section", lane => lane.querySelectorAll(".now, .gone").length));
+    wrong.push(document.querySelectorAll("#lanes .wrong").length);
+    bytes.push(all(".bytes", node => Number(node.textContent.replace(/\\D/g, ""))));
   };
   const press = key => {
     document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
     look();
   };
-  const all = JSON.parse(document.getElementById("events").textContent).length;
+  const count = Number(document.getElementById("slider").max) + 1;
   look();
-  for (let i = 0; i < all; ++i) press("ArrowRight");
-  for (let i = 0; i < all; ++i) press("ArrowLeft");
+  for (let i = 0; i < count; ++i) press("ArrowRight");
+  for (let i = 0; i < count; ++i) press("ArrowLeft");
   const tried = document.createElement("img");
   if (PLANTED) { tried.src = PLANTED; document.body.append(tried); }
   setTimeout(() => {
     const asked = performance.getEntriesByType("resource").map(entry => entry.name);
     const said = document.createElement("pre");
     said.id = "said";
-    said.textContent = JSON.stringify({ all, places, titles, asked, refused });
+    said.textContent = JSON.stringify({ all: count, places, titles, lanes, arrows, written, bytes, asked, refused,
+      legend: all("#legend span", entry => entry.textContent), wrong,
+      width: document.documentElement.scrollWidth - innerWidth });
     document.body.append(said);
   }, PLANTED ? 1000 : 50);
 });</script>"""
@@ -121,6 +130,33 @@ def check_report(browser, folder, command, code):
     return values
 
 
+def check_pictures(found, trace):
+    """Checks what every event shows of the values of `trace`; an event's bytes are those of the ledger after it."""
+    world = trace["settings"]["world_size"]
+    held = [{} for _ in range(world)]
+    at = 0
+    for step in trace["steps"]:
+        for phase in step["phases"]:
+            for index, event in enumerate(phase["events"]):
+                title = found["titles"][at]
+                for change in phase["memory"]:
+                    if change["event"] == index:
+                        held[change["rank"]][change["class"]] = change["bytes"]
+                messages = [one for one in phase["messages"] if event["kind"] == "message" and one["call"] in event["of"]]
+                assert len(found["lanes"][at]) == world and min(found["lanes"][at]) >= 2, (title, found["lanes"][at])
+                assert found["arrows"][at] == len(messages), (title, found["arrows"][at], len(messages))
+                assert found["bytes"][at] == [sum(one.values()) for one in held], (title, found["bytes"][at], held)
+                working = {"leaf": lambda of: {step["leaves"][of]["rank"]},
+                           "node": lambda of: {one["rank"] for one in phase["nodes"][of]["added"]}}.get(
+                    event["kind"], lambda of: {phase["visits"][of]["rank"]})
+                if event["kind"] in ("leaf", "node", "gather", "forward", "backward", "release"):
+                    ranks = set().union(*map(working, event["of"]))
+                    seen = {rank for rank, cells in enumerate(found["written"][at]) if cells}
+                    assert seen == ranks, (title, seen, ranks)
+                at += 1
+    assert at == found["all"], (at, found["all"])
+
+
 def main(program, faults):
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
@@ -136,6 +172,8 @@ def main(program, faults):
         order = [*range(1, count + 1), count, *range(count - 1, 0, -1), 1]
         wanted = [f"event {number} of {count}" for number in order]
         assert found["places"] == wanted, "events are not reached one after another: " + str(found["places"])[:500]
+        check_pictures(found, json.loads(page.split('id="trace">')[1].split("</")[0]))
+        assert len(found["legend"]) == 8 + 4 and not any(found["wrong"]) and found["width"] <= 0, found["legend"]
         assert all(found["titles"]) and len(set(found["titles"])) > count // 2, found["titles"]
         assert found["titles"][:count] == found["titles"][count:2 * count][::-1], "the way back shows something else"
         assert found["asked"] == [] and found["refused"] == [], found
@@ -145,6 +183,10 @@ def main(program, faults):
         free = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
         said_in(browser, folder, free, listener.url)
         assert free != page and listener.came > 0, "a request that nothing forbids was not seen either"
+        subprocess.run([faults, "trace", "--fault", "double-unscale", "--html", folder / "fault.html"], check=True,
+                       stdout=subprocess.DEVNULL)
+        opened = said_in(browser, folder, (folder / "fault.html").read_text(encoding="utf-8"))
+        assert opened["titles"][0].startswith("Step 1, unscale: write") and opened["wrong"][0] == 2, opened
         suite = ["verify", "byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16",
                  "--world", "self,threads:3"]
         check_report(browser, folder, [program, *suite], 0)

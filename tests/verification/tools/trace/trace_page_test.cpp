@@ -1,10 +1,6 @@
-// zeroproof trace --html: a page that loads no other files, with the values of --json and every
-// event of them.
+// zeroproof trace --html: a page that loads no other files, with the values of --json.
 
 #include <doctest.h>
-
-#include <map>
-#include <set>
 
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/tools/trace/trace.hpp"
@@ -24,49 +20,6 @@ Values embedded(const std::string& page, const std::string& id) {
   REQUIRE(begin != std::string::npos);
   const std::size_t text = begin + opening.size();
   return Values::parse(page.substr(text, page.find("</", text) - text));
-}
-
-/// Every event with its kind, as the values have them.
-std::set<std::string> expected_events(const Values& trace) {
-  std::set<std::string> all;
-  std::size_t step = 0;
-  for (const Values& one : trace.at("steps")) {
-    for (std::size_t p = 0; p < one.at("phases").size(); ++p) {
-      const Values& phase = one.at("phases").at(p);
-      const std::string place = std::to_string(step) + "." + std::to_string(p) + " ";
-      const std::size_t before = all.size();
-      if (phase.at("phase") == "reduce") {
-        for (const Values& leaf : one.at("leaves"))
-          all.insert(place + "leaf " + leaf.at("micro_batch").dump());
-      }
-      for (const Values& message : phase.at("messages")) {
-        all.insert(place + "message " + message.at("call").dump());
-      }
-      for (std::size_t n = 0; n < phase.at("nodes").size(); ++n) {
-        all.insert(place + "node " + std::to_string(n));
-      }
-      for (const Values& rank : phase.at("ranks")) {
-        for (const auto& [name, buffer] : rank.at("after").items()) {
-          all.insert(place + "buffer " + Values(name).dump());
-        }
-      }
-      std::map<int, int> visits;
-      for (const Values& visit : phase.at("visits")) {
-        all.insert(place + "visit " + std::to_string(visits[visit.at("rank").get<int>()]++));
-      }
-      if (all.size() == before)
-        all.insert(place + (phase.at("entered") ? "nothing" : "skipped") + " null");
-      for (const char* list : {"chunks", "memory"}) {
-        if (!phase.at(list).empty()) all.insert(place + list + " null");
-      }
-      for (const Values& difference : trace.at("differences")) {
-        if (difference.at("step") == step + 1 && difference.at("phase") == phase.at("phase"))
-          all.insert(place + "difference null");
-      }
-    }
-    ++step;
-  }
-  return all;
 }
 
 std::vector<TraceSettings> settings_of_pages() {
@@ -101,66 +54,34 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("every event of the page has an index, and everything that happened is an event once") {
-  for (const TraceSettings& settings : settings_of_pages()) {
-    CAPTURE(settings.stage);
-    const StepTrace trace = trace_step(settings);
-    const Values events = embedded(trace_html(trace), "events");
-    std::set<std::string> seen;
-    std::pair<int, int> last{0, 0};
-    for (std::size_t i = 0; i < events.size(); ++i) {
-      const Values& event = events.at(i);
-      CHECK(event.at("index") == i);
-      const std::pair<int, int> now{event.at("step"), event.at("phase")};
-      CHECK(now >= last);
-      last = now;
-      seen.insert(event.at("step").dump() + "." + event.at("phase").dump() + " " +
-                  event.at("kind").get<std::string>() + " " + event.at("of").dump());
-    }
-    CHECK(seen.size() == events.size());
-    CHECK(seen == expected_events(Values::parse(trace_json(trace))));
-  }
-}
-
-TEST_CASE(
-    "arrow keys go to the event before and to the next one, within all of them, from the first one "
-    "on") {
+TEST_CASE("trace page: no placeholder is left, and the script has the buttons and keys") {
   const std::string page = trace_html(trace_step({}));
-  for (const char* line :
-       {"let at = 0,",
-        "const move = { ArrowLeft: () => go(at - 1), ArrowRight: () => go(at + 1) }[key.key];",
-        "at = Math.max(0, Math.min(events.length - 1, to));",
-        "document.addEventListener(\"keydown\", key => {"}) {
-    CAPTURE(line);
-    CHECK(page.find(line) != std::string::npos);
+  CHECK(page.find("{{") == std::string::npos);
+  for (const char* part : {">Previous<", ">Next<", ">Next phase<", "ArrowLeft: -1, ArrowRight: 1",
+                           "prefers-reduced-motion", "color-scheme:light dark"}) {
+    CAPTURE(part);
+    CHECK(page.find(part) != std::string::npos);
+  }
+  const Values classes = embedded(page, "classes");
+  CHECK(classes.at("fills").size() == num_memory_classes);
+  for (const auto& [buffer, kind] : classes.at("buffers").items()) {
+    CAPTURE(buffer);
+    CHECK(classes.at("fills").contains(kind.get<std::string>()));
+    const std::string meaning = " " + kind.get<std::string>() + ": \"";  // in the legend
+    CHECK(page.find(meaning) != std::string::npos);
   }
 }
 
-TEST_CASE(
-    "trace page: contains visits, chunks and memory of units, and the differences of a fault") {
-  const auto kinds = [](const Values& events) {
-    std::set<std::string> all;
-    for (const Values& event : events) all.insert(event.at("kind").get<std::string>());
-    return all;
-  };
-  TraceSettings stage3;
-  stage3.stage = 3;
-  const std::set<std::string> layered = kinds(embedded(trace_html(trace_step(stage3)), "events"));
-  for (const char* kind : {"visit", "chunks", "memory", "leaf", "message", "node", "buffer"})
-    CHECK_MESSAGE(layered.count(kind) == 1, kind);
-  CHECK(layered.count("difference") == 0);
-  CHECK(kinds(embedded(trace_html(trace_step({})), "events")).count("visit") == 0);
-
+TEST_CASE("trace page: contains the differences of a fault and the event that they are of") {
   const TemporaryFolder folder;
   const std::string file = folder.file("fault.html");
   CHECK(run_cli("trace --fault double-unscale --html " + quoted(file), "zeroproof-faults")
             .exit_code == 0);
-  const Values events = embedded(read_file(file), "events");
-  std::string first;
-  for (const Values& event : events) {
-    if (event.at("kind") == "difference" && first.empty()) first = event.at("phase").dump();
-  }
-  CHECK(first == "2");  // unscale
+  const Values trace = embedded(read_file(file), "trace");
+  CHECK(trace.at("differences").at(0).at("phase") == "unscale");
+  const Values& phase = trace.at("steps").at(0).at("phases").at(2);
+  CHECK(phase.at("phase") == "unscale");
+  CHECK(phase.at("events").back().at("kind") == "write");
   CHECK(read_file(file).find("with the\nfault double-unscale.</p>") != std::string::npos);
 }
 
