@@ -26,7 +26,7 @@ void for_traces(const Use& use) {
       TraceSettings settings;
       settings.stage = stage;
       settings.world_size = world;
-      settings.micro_batches = 2 * world - 1;         // some ranks have one less
+      settings.micro_batches = 2 * world + 1;         // one rank has one more
       settings.bucket_numel = world == 3 ? 1024 : 0;  // most ranks own nothing
       settings.overflow_step = world == 2 ? 1 : 0;
       CAPTURE(stage);

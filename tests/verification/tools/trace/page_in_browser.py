@@ -23,7 +23,10 @@ DRIVER = """<script>addEventListener("load", () => {
   const refused = [], places = [], titles = [], lanes = [], arrows = [], written = [], bytes = [], wrong = [];
   const all = (query, of) => [...document.querySelectorAll(query)].map(of);
   document.addEventListener("securitypolicyviolation", violation => refused.push(violation.violatedDirective));
+  let width = 0;
+  document.getElementById("more").open = true;
   const look = () => {
+    width = Math.max(width, document.documentElement.scrollWidth - innerWidth);
     places.push(document.getElementById("place").textContent);
     titles.push(document.querySelector("#event h2").textContent);
     lanes.push(all("#lanes section", lane => lane.querySelectorAll("svg").length));
@@ -48,7 +51,7 @@ DRIVER = """<script>addEventListener("load", () => {
     said.id = "said";
     said.textContent = JSON.stringify({ all: count, places, titles, lanes, arrows, written, bytes, asked, refused,
       legend: all("#legend span", entry => entry.textContent), wrong,
-      width: document.documentElement.scrollWidth - innerWidth });
+      width, window: innerWidth });
     document.body.append(said);
   }, PLANTED ? 1000 : 50);
 });</script>"""
@@ -90,7 +93,7 @@ def said_in(browser, folder, page, planted="", driver=DRIVER):
     driver = driver.replace("PLANTED", json.dumps(planted))
     path.write_text(page.replace("</body>", driver + "</body>"), encoding="utf-8")
     done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile",
-                           "--virtual-time-budget=5000", "--dump-dom", path.as_uri()], capture_output=True, text=True,
+                           "--virtual-time-budget=5000", "--window-size=390,844", "--dump-dom", path.as_uri()], capture_output=True, text=True,
                           timeout=200)
     found = re.search(r'<pre id="said">(.*?)</pre>', done.stdout, re.DOTALL)
     assert found, f"the browser ended with {done.returncode} and without an answer: {done.stderr[-500:]}"
@@ -173,7 +176,8 @@ def main(program, faults):
         wanted = [f"event {number} of {count}" for number in order]
         assert found["places"] == wanted, "events are not reached one after another: " + str(found["places"])[:500]
         check_pictures(found, json.loads(page.split('id="trace">')[1].split("</")[0]))
-        assert len(found["legend"]) == 8 + 4 and not any(found["wrong"]) and found["width"] <= 0, found["legend"]
+        assert len(found["legend"]) == 8 + 4 and not any(found["wrong"]), (found["legend"], found["wrong"])
+        assert found["window"] <= 500 and found["width"] <= 0, (found["window"], found["width"])
         assert all(found["titles"]) and len(set(found["titles"])) > count // 2, found["titles"]
         assert found["titles"][:count] == found["titles"][count:2 * count][::-1], "the way back shows something else"
         assert found["asked"] == [] and found["refused"] == [], found
@@ -186,7 +190,8 @@ def main(program, faults):
         subprocess.run([faults, "trace", "--fault", "double-unscale", "--html", folder / "fault.html"], check=True,
                        stdout=subprocess.DEVNULL)
         opened = said_in(browser, folder, (folder / "fault.html").read_text(encoding="utf-8"))
-        assert opened["titles"][0].startswith("Step 1, unscale: write") and opened["wrong"][0] == 2, opened
+        assert opened["titles"][0].startswith("Step 1, unscale: write") and opened["wrong"][0] == 2, \
+            (opened["titles"][0], opened["wrong"])
         suite = ["verify", "byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16",
                  "--world", "self,threads:3"]
         check_report(browser, folder, [program, *suite], 0)

@@ -64,11 +64,13 @@ TEST_CASE("trace page: no placeholder is left, and the script has the buttons an
   }
   const Values classes = embedded(page, "classes");
   CHECK(classes.at("fills").size() == num_memory_classes);
+  for (const auto& [kind, fill] : classes.at("fills").items()) {
+    CAPTURE(kind);
+    CHECK(page.find(" " + kind + ": \"") != std::string::npos);  // its meaning, in the legend
+  }
   for (const auto& [buffer, kind] : classes.at("buffers").items()) {
     CAPTURE(buffer);
     CHECK(classes.at("fills").contains(kind.get<std::string>()));
-    const std::string meaning = " " + kind.get<std::string>() + ": \"";  // in the legend
-    CHECK(page.find(meaning) != std::string::npos);
   }
 }
 
