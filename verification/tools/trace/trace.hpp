@@ -118,7 +118,7 @@ std::string trace_json(const StepTrace& trace);
 
 /// A player of the events of the same values, as one page: no requests, the same bytes for the same
 /// trace.
-/// Errors (ErrorCode::config): it would have more than 300,000 bytes.
+/// Errors (ErrorCode::config): it would have more than 400,000 bytes.
 std::string trace_html(const StepTrace& trace);
 
 /// Chrome trace event format (JSON): one process per side, one thread for a rank's phases and one

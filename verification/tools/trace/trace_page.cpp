@@ -14,7 +14,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::size_t most_bytes = 300'000;
+constexpr std::size_t most_bytes = 400'000;
 
 Json classes_json() {
   Json fills = Json::object();

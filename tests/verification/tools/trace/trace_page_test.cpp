@@ -34,13 +34,13 @@ std::vector<TraceSettings> settings_of_pages() {
 }  // namespace
 
 TEST_CASE(
-    "trace page: contains the values of --json in at most 300,000 bytes, and makes no requests") {
+    "trace page: contains the values of --json in at most 400,000 bytes, and makes no requests") {
   for (const TraceSettings& settings : settings_of_pages()) {
     CAPTURE(settings.stage);
     const StepTrace trace = trace_step(settings);
     const std::string page = trace_html(trace);
     CHECK(embedded(page, "trace") == Values::parse(trace_json(trace)));
-    CHECK(page.size() <= 300'000);
+    CHECK(page.size() <= 400'000);
     // Before every element that could make a request.
     CHECK(page.find("content=\"default-src 'none'; script-src 'unsafe-inline'; style-src "
                     "'unsafe-inline';") < page.find("<style>"));
