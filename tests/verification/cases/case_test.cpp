@@ -18,8 +18,9 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-Experiment tiny(DType dtype) {
+Experiment tiny(DType dtype, MasterFormat master = MasterFormat::fp32) {
   RunConfig config = tiny_config();
+  config.state_formats.master = master;
   config.text = tests::sample_text();
   return Experiment("byte_gpt_tiny", config, dtype, load_text(config));
 }
@@ -125,6 +126,13 @@ TEST_CASE("verdicts: runs that prove little are mistrusted, differences fail") {
   r.training->nan_elements = 26;
   CHECK(reason_of(r).find("26 % were NaN already; use a later run.overflow_step") !=
         std::string::npos);
+  r = good_result();
+  r.training->moved_elements = 13;  // of masters in bf16 one in eight suffices
+  judge(r, tiny(DType::bf16, MasterFormat::bf16), Digest{1, 2}, Status::pass, "");
+  CHECK(r.status == Status::pass);
+  r.training->moved_elements = 12;
+  judge(r, tiny(DType::bf16, MasterFormat::bf16), Digest{1, 2}, Status::pass, "");
+  CHECK(r.reason.starts_with("fewer than an eighth of the master elements moved"));
   r = good_result();
   r.training->updated_elements = r.training->moved_elements = 0;
   CHECK(reason_of(r) == "no step with a finite gradient norm was applied");

@@ -9,12 +9,16 @@ std::string percent(std::int64_t part, std::int64_t whole) {
   return std::to_string(100 * part / whole) + " %";
 }
 
-/// "" if at least half of the master elements moved; otherwise how many did not, with a hint.
-std::string standstill(const TrainingRun& run) {
+/// "" if enough master elements moved, otherwise how many did not, with a hint. Enough is half of
+/// them; a bf16 master rounds updates below 2^-9 of its value away, as it should, and one in eight
+/// is enough.
+std::string standstill(const TrainingRun& run, MasterFormat master) {
   const std::int64_t updated = run.updated_elements;
-  if (2 * run.moved_elements >= updated) return {};
+  const bool bf16 = master == MasterFormat::bf16;
+  if ((bf16 ? 8 : 2) * run.moved_elements >= updated) return {};
   const std::int64_t still = updated - run.moved_elements - run.nan_elements;
-  const std::string text = "fewer than half of the master elements moved in an applied step: ";
+  const std::string text = std::string("fewer than ") + (bf16 ? "an eighth" : "half") +
+                           " of the master elements moved in an applied step: ";
   if (run.nan_elements > still) {
     return text + percent(run.nan_elements, updated) +
            " were NaN already; use a later run.overflow_step, or run.on_nonfinite = \"skip\"";
@@ -33,7 +37,8 @@ std::string reason_to_mistrust(const Result& result, const Experiment& experimen
            std::to_string(run.steps) +
            "; use more --steps, a smaller rate or initial loss scale, or gradients that are finite";
   }
-  if (std::string why = standstill(run); !why.empty()) return why;
+  if (std::string why = standstill(run, experiment.config().state_formats.master); !why.empty())
+    return why;
   const auto limits =
       max_norms_of(experiment.setup().clip_groups, experiment.config().optimizer.max_norm);
   const bool clips =
