@@ -6,6 +6,7 @@
 #include "common/base/error.hpp"
 #include "verification/cli/flag_scope.hpp"
 #include "verification/compare/tensors/set_report.hpp"
+#include "verification/report/github.hpp"
 #include "verification/report/report_files.hpp"
 #include "verification/tools/train/dump/dump.hpp"
 #include "verification/tools/train/dump/expected.hpp"
@@ -134,6 +135,13 @@ int run_expect(const VerifyRequest& request) {
   const Expectation found = compare_expected(experiment, plan, request.expect, names);
   if (targets.text)
     std::fputs(text_of(found, experiment, request.expect, request.rows).c_str(), stdout);
+  if (targets.github && !found.equal()) {
+    const std::string& source = *targets.github;
+    std::fputs(github_command("error", {source.empty() ? request.expect : source},
+                              "zeroproof: not equal", found.first)
+                   .c_str(),
+               stdout);
+  }
   for (const std::string& file : targets.json_files) {
     write_report_file(file, json_of(found, experiment, request.expect));
     if (targets.text) std::printf("report: %s\n", file.c_str());

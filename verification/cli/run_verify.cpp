@@ -17,6 +17,7 @@
 #include "verification/cli/program/interruption.hpp"
 #include "verification/compare/judge/self_test.hpp"
 #include "verification/ops/op_expectation.hpp"
+#include "verification/report/github.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
 #include "verification/report/verdict_lines.hpp"
@@ -51,6 +52,10 @@ void write_reports(const RunReport& report, const ReportTargets& targets,
                           request.bytes};
     std::fputs(to_text(report, style).c_str(), stdout);
     for (const std::string& file : written) std::printf("report: %s\n", printable(file).c_str());
+  }
+  if (targets.github) {
+    const std::string& source = *targets.github;
+    write_github(report, request.strict, {source.empty() ? request.cases.plugin : source});
   }
   if (problem) throw Error(*problem);
 }
@@ -98,7 +103,8 @@ int nothing_matches(const VerifyOptions& options, const Selection& selection) {
 void add_report_flags(const Command& command, VerifyRequest& request) {
   command.words(
       "--report", request.reports,
-      "text, json:FILE, junit:FILE, html:FILE, or several with commas between (default: text)");
+      "text, json:FILE, junit:FILE, html:FILE, github (annotations and job summary of GitHub; "
+      "github:SOURCE names the file to annotate), or several with commas between (default: text)");
   command.flag("--rows", request.rows, "a row for every case, step and buffer, besides the totals");
   command.flag(
       "--bytes", request.bytes,

@@ -23,8 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool begins_target(const std::string& word) {
-  return word == "text" || word.rfind("json:", 0) == 0 || word.rfind("junit:", 0) == 0 ||
-         word.rfind("html:", 0) == 0;
+  return word == "text" || word == "github" || word.rfind("github:", 0) == 0 ||
+         word.rfind("json:", 0) == 0 || word.rfind("junit:", 0) == 0 || word.rfind("html:", 0) == 0;
 }
 
 /// Splits at commas followed by another target, so that file names may contain commas.
@@ -124,14 +124,14 @@ std::string intended_report(const std::string& word) {
   }
   const std::size_t colon = word.find(':');
   if (colon != std::string::npos) {
-    const std::string kind = nearest(word.substr(0, colon), {"json", "junit", "html"});
+    const std::string kind = nearest(word.substr(0, colon), {"json", "junit", "html", "github"});
     return kind.empty() || colon + 1 == word.size() ? "" : kind + word.substr(colon);
   }
   for (const auto& [ending, kind] :
        {std::pair{".json", "json:"}, std::pair{".xml", "junit:"}, std::pair{".html", "html:"}}) {
     if (word.ends_with(ending)) return kind + word;
   }
-  return nearest(word, {"text"});
+  return nearest(word, {"text", "github"});
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ std::vector<std::string> ReportTargets::files() const {
 
 ReportTargets parse_targets(const std::vector<std::string>& values) {
   const std::vector<std::string> words = split_targets(values);
-  if (words.empty()) return {true, {}, {}, {}};
+  if (words.empty()) return {true, {}, {}, {}, {}};
   ReportTargets targets;
   for (const std::string& word : words) {
     if (word == "text") {
@@ -156,12 +156,18 @@ ReportTargets parse_targets(const std::vector<std::string>& values) {
       targets.junit_files.push_back(word.substr(6));
     } else if (word.rfind("html:", 0) == 0 && word.size() > 5) {
       targets.html_files.push_back(word.substr(5));
+    } else if (word == "github" || (word.rfind("github:", 0) == 0 && word.size() > 7)) {
+      targets.github = word.size() > 7 ? word.substr(7) : "";
+      ZP_CHECK(targets.github->empty() || fs::is_regular_file(*targets.github), ErrorCode::config,
+               "report '" + word + "' names no file", "annotations are shown at a source",
+               "name your kernel's source, or use github");
     } else {
       const std::string meant = intended_report(word);
-      fail(ErrorCode::config, "report '" + word + "' does not exist", "it is not a kind of report",
-           meant.empty()
-               ? "use text, json:FILE, junit:FILE, html:FILE, or several with commas between"
-               : "did you mean " + meant + "?");
+      fail(
+          ErrorCode::config, "report '" + word + "' does not exist", "it is not a kind of report",
+          meant.empty()
+              ? "use text, json:FILE, junit:FILE, html:FILE, github, or several with commas between"
+              : "did you mean " + meant + "?");
     }
   }
   return targets;

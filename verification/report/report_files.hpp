@@ -1,6 +1,7 @@
 #pragma once
 // Output files of reports.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,14 @@ namespace zeroproof::verification {
 struct ReportTargets {
   bool text = false;
   std::vector<std::string> json_files, junit_files, html_files;
+  /// Annotations of GitHub: the source they are shown at, "" for the default of the command.
+  std::optional<std::string> github;
 
   std::vector<std::string> files() const;
 };
 
-/// "text,json:FILE,junit:FILE,html:FILE". Errors (ErrorCode::config): another word.
+/// "text,github,json:FILE,junit:FILE,html:FILE". Errors (ErrorCode::config): another word; the
+/// source of github:FILE does not exist.
 ReportTargets parse_targets(const std::vector<std::string>& values);
 
 /// Checks before a long run that a report file can be created in its folder, or in the nearest

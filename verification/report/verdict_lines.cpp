@@ -31,8 +31,7 @@ std::string described(Span<const Result> results) {
 
 }  // namespace
 
-std::vector<std::string> verdict_lines(Span<const Result> results) {
-  std::vector<std::string> lines;
+std::string status_counts(Span<const Result> results) {
   std::string counts;
   for (int i = 0; i < num_statuses; ++i) {
     const auto status = static_cast<Status>(i);
@@ -40,6 +39,11 @@ std::vector<std::string> verdict_lines(Span<const Result> results) {
     if (count > 0)
       counts += (counts.empty() ? "" : ", ") + grouped(count) + " " + std::string(name(status));
   }
+  return counts;
+}
+
+std::vector<std::string> verdict_lines(Span<const Result> results) {
+  std::vector<std::string> lines;
   if (results.size() == 1) {
     return {std::string(name(results.front().status)) + "  " + results.front().id};
   }
@@ -47,7 +51,7 @@ std::vector<std::string> verdict_lines(Span<const Result> results) {
     if (failed(result.status) && lines.size() < most_failures)
       lines.push_back(std::string(name(result.status)) + "  " + result.id);
   }
-  if (!results.empty()) lines.push_back(counts + "  " + described(results));
+  if (!results.empty()) lines.push_back(status_counts(results) + "  " + described(results));
   return lines;
 }
 
