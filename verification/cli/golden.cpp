@@ -14,6 +14,8 @@
 #include "verification/cli/run_verify.hpp"
 #include "verification/interfaces/files/golden_call.hpp"
 #include "verification/interfaces/plugin/plugin_candidate.hpp"
+#include "verification/report/github.hpp"
+#include "verification/report/report_files.hpp"
 #include "verification/tools/train/dump/golden.hpp"
 
 namespace zeroproof::verification {
@@ -26,6 +28,7 @@ struct GoldenFlags {
   std::vector<std::string> steps;
   CallRequest call;  // of record op/...: numel and variant
   std::string reason, plugin;
+  std::vector<std::string> reports;
   bool strict_bits = false;
 };
 
@@ -60,13 +63,19 @@ void require_action(const GoldenFlags& flags) {
   belongs(!flags.reason.empty(), "--reason", "update");
   belongs(!flags.call.numel.empty(), "--numel", "record");
   belongs(!flags.call.variant.empty(), "--variant", "record");
-  belongs(!flags.plugin.empty(), "--plugin", "check");
+  belongs(!flags.reports.empty(), "--report", "check");
   belongs(flags.strict_bits, "--strict-bits", "check");
 }
 
 /// True if the words name an operation, and one call of it is kept.
 bool names_call(const GoldenFlags& flags) {
   return flags.words.size() == 2 && flags.words[1].rfind("op/", 0) == 0;
+}
+
+/// The library of --plugin; null without it.
+std::shared_ptr<const OpCandidate> library(const GoldenFlags& flags) {
+  if (flags.plugin.empty()) return nullptr;
+  return plugin_candidate(std::make_shared<Plugin>(flags.plugin, PluginLimits{}));
 }
 
 int record_call(const GoldenFlags& flags) {
@@ -83,9 +92,10 @@ int record_call(const GoldenFlags& flags) {
   request.operation = flags.words[1];
   request.seed = flags.run.seed;
   const std::string& file = flags.words.front();
-  const GoldenRecord made = record_golden_call(request, file);
-  std::printf("recorded %s and %s: %s\n", file.c_str(), golden_record_name(file).c_str(),
-              made.case_id.c_str());
+  const GoldenRecord made = record_golden_call(request, file, library(flags).get());
+  std::printf("recorded %s and %s: %s%s\n", file.c_str(), golden_record_name(file).c_str(),
+              made.case_id.c_str(),
+              made.recorded_by.empty() ? "" : (", by " + made.recorded_by).c_str());
   return 0;
 }
 
@@ -94,6 +104,9 @@ int record(const GoldenFlags& flags) {
   ZP_CHECK(flags.call.numel.empty() && flags.call.variant.empty(), ErrorCode::config,
            "--numel or --variant was given without an operation", "a run has neither",
            "leave them out, or name one as op/adamw_update");
+  ZP_CHECK(flags.plugin.empty(), ErrorCode::config, "--plugin was given to record a run",
+           "bits of a run have no bound, and a library computes operations",
+           "name one, as in op/adamw_update");
   CaseFlags run = flags.run;
   run.patterns.assign(flags.words.begin() + 1, flags.words.end());
   require_applicable(run);
@@ -110,74 +123,143 @@ int record(const GoldenFlags& flags) {
   return 0;
 }
 
-/// Returns the exit code of this file.
-int show(const std::string& file, const GoldenCheck& check, bool strict_bits) {
+/// What became of one file.
+struct Checked {
+  GoldenVerdict verdict = GoldenVerdict::equal;
+  std::string what, text;  ///< what the file holds; the report
+};
+
+Checked checked_run(const std::string& file) {
+  const GoldenCheck check = check_golden(file);
   const GoldenRecord& record = check.record;
-  const std::string title = file + ": " + record.workload + " " + record.recipe + " " +
-                            std::string(name(record.dtype)) + ", trajectory " + record.trajectory;
-  std::printf("%s\n", printable(title).c_str());
-  const GoldenVerdict verdict = check.verdict();
-  if (verdict != GoldenVerdict::equal) {
-    std::puts(check.environment.empty()
-                  ? "environment unchanged: compiler, instruction sets, program"
-                  : "environment changed, a possible cause (the contract fixes the bits in any "
-                    "environment):");
+  Checked checked{check.verdict(),
+                  record.workload + " " + record.recipe + " " + std::string(name(record.dtype)) +
+                      ", trajectory " + record.trajectory,
+                  ""};
+  std::string& text = checked.text;
+  text = file + ": " + checked.what + "\n";
+  if (checked.verdict != GoldenVerdict::equal) {
+    text += check.environment.empty()
+                ? "environment unchanged: compiler, instruction sets, program\n"
+                : "environment changed, a possible cause (the contract fixes the bits in any "
+                  "environment):\n";
   }
-  for (const std::string& change : check.environment)
-    std::printf("  %s\n", printable(change).c_str());
-  std::fputs(
-      buffer_table(check.rows,
-                   [](const BufferRow& row) { return std::string(name(golden_verdict(row))); })
-          .c_str(),
-      stdout);
-  if (!check.extra.empty())
-    std::printf("the run has no tensor %s\n", shown_name(check.extra).c_str());
-  std::fputs(check.first.c_str(), stdout);
-  if (verdict == GoldenVerdict::wrong) {
-    std::puts(
+  for (const std::string& change : check.environment) text += "  " + change + "\n";
+  text += buffer_table(check.rows,
+                       [](const BufferRow& row) { return std::string(name(golden_verdict(row))); });
+  if (!check.extra.empty()) text += "the run has no tensor " + shown_name(check.extra) + "\n";
+  text += check.first;
+  if (checked.verdict == GoldenVerdict::wrong) {
+    text +=
         "none of these buffers has a derived bound: the contract fixes their bits, and changed "
-        "ones are "
-        "wrong");
+        "ones are wrong\n";
   }
-  std::printf("%s\n\n", std::string(name(verdict)).c_str());
-  if (verdict == GoldenVerdict::wrong) return 1;
-  return verdict == GoldenVerdict::bits_changed && strict_bits ? 8 : 0;
+  text += std::string(name(checked.verdict)) + "\n";
+  return checked;
 }
 
-int show_call(const std::string& file, const OpCandidate* candidate, bool strict_bits) {
-  const GoldenCallCheck check = check_golden_call(file, candidate);
-  std::fputs(printable_lines(to_text(check, file)).c_str(), stdout);
-  if (check.verdict() == GoldenVerdict::wrong) return 1;
-  return check.verdict() == GoldenVerdict::bits_changed && strict_bits ? 8 : 0;
+/// The command that keeps changed numbers; "" where nothing changed.
+std::string remedy(const std::string& file, const GoldenFlags& flags, GoldenVerdict verdict,
+                   const std::string& recorded_by) {
+  if (verdict == GoldenVerdict::equal) return "";
+  const std::string plugin = flags.plugin.empty() ? "" : " --plugin " + flags.plugin;
+  if (!plugin.empty() && recorded_by.empty()) {
+    return file + " has the reference's bits; record those of the library in another file: " +
+           "zeroproof golden record FILE op/..." + plugin + "\n";
+  }
+  const std::string moved = verdict == GoldenVerdict::bits_changed && !recorded_by.empty()
+                                ? "the numbers moved, and the change is legal; "
+                                : "";
+  return moved + "to keep the new numbers, if they are right: zeroproof golden update " + file +
+         plugin + " --reason TEXT\n";
 }
 
-int show_run(const std::string& file, const OpCandidate* candidate, bool strict_bits) {
-  ZP_CHECK(candidate == nullptr, ErrorCode::config,
-           "--plugin was given with the trajectory " + file, "a library computes operations",
-           "leave it out, or check a golden file of op/...");
-  return show(file, check_golden(file), strict_bits);
+Checked checked_file(const std::string& file, const GoldenFlags& flags,
+                     const OpCandidate* candidate) {
+  const GoldenRecord record = golden_record_of(file);
+  Checked checked;
+  if (of_a_call(record)) {
+    const GoldenCallCheck check = check_golden_call(file, candidate);
+    checked = {check.verdict(), check.call, to_text(check, file)};
+  } else {
+    ZP_CHECK(candidate == nullptr, ErrorCode::config,
+             "--plugin was given with the trajectory " + file, "a library computes operations",
+             "leave it out, or check a golden file of op/...");
+    checked = checked_run(file);
+  }
+  checked.text += remedy(file, flags, checked.verdict, record.recorded_by);
+  return checked;
 }
+
+/// Checks files one after the other, and reports them.
+class GoldenReport {
+ public:
+  GoldenReport(const GoldenFlags& flags, const ReportTargets& targets)
+      : flags_(flags), targets_(targets) {}
+
+  void add(const std::string& file, const Checked& checked) {
+    const bool wrong = checked.verdict == GoldenVerdict::wrong;
+    const bool drifted = checked.verdict == GoldenVerdict::bits_changed;
+    wrong_ = wrong_ || wrong;
+    drifted_ = drifted_ || (drifted && flags_.strict_bits);
+    if (targets_.text) std::printf("%s\n", printable_lines(checked.text).c_str());
+    const std::string verdict(name(checked.verdict));
+    if (wrong || drifted)
+      annotate(wrong || flags_.strict_bits ? "error" : "warning", verdict, file, checked.text);
+    rows_.push_back({verdict, file, checked.what, wrong || drifted ? checked.text : ""});
+  }
+
+  void add(const std::string& file, const Error& error) {
+    (error.code() == ErrorCode::damaged ? damaged_ : unusable_) = true;
+    std::fprintf(stderr, "zeroproof: %s\n", error.what());
+    annotate("error", "cannot be checked", file, error.what());
+    rows_.push_back({"cannot be checked", file, error.what(), ""});
+  }
+
+  int finish() {
+    if (targets_.github) {
+      std::ranges::stable_sort(rows_, {}, [](const SummaryRow& row) {
+        return row.verdict == name(GoldenVerdict::equal);
+      });
+      write_job_summary("golden files", rows_);
+    }
+    return wrong_ ? 1 : damaged_ ? 7 : unusable_ ? 2 : drifted_ ? 8 : 0;
+  }
+
+ private:
+  void annotate(const std::string& level, const std::string& title, const std::string& file,
+                const std::string& text) {
+    if (!targets_.github) return;
+    const std::string& source = *targets_.github;
+    std::fputs(
+        github_command(level, {source.empty() ? file : source}, "golden: " + title, text).c_str(),
+        stdout);
+  }
+
+  const GoldenFlags& flags_;
+  const ReportTargets& targets_;
+  std::vector<SummaryRow> rows_;
+  bool wrong_ = false, damaged_ = false, unusable_ = false, drifted_ = false;
+};
 
 /// A file that cannot be checked does not keep the others from it. A difference is worse than that, a drift is not.
 int check(const GoldenFlags& flags) {
-  bool wrong = false, damaged = false, unusable = false, drifted = false;
-  std::shared_ptr<const OpCandidate> candidate;
-  if (!flags.plugin.empty())
-    candidate = plugin_candidate(std::make_shared<Plugin>(flags.plugin, PluginLimits{}));
+  const ReportTargets targets = parse_targets(flags.reports);
+  ZP_CHECK(targets.files().empty(), ErrorCode::config,
+           "a report in " + (targets.files().empty() ? "" : targets.files().front()) +
+               " was requested of golden check",
+           "it has the reports text and github", "leave it out");
+  const std::shared_ptr<const OpCandidate> candidate = library(flags);
+  GoldenReport report(flags, targets);
   for (const std::string& file : flags.words) {
     try {
-      const int code = of_a_call(golden_record_of(file))
-                           ? show_call(file, candidate.get(), flags.strict_bits)
-                           : show_run(file, candidate.get(), flags.strict_bits);
-      wrong = wrong || code == 1;
-      drifted = drifted || code == 8;
+      report.add(file, checked_file(file, flags, candidate.get()));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::damaged && exit_code_of(error) > 2) throw;
-      (error.code() == ErrorCode::damaged ? damaged : unusable) = true;
-      std::fprintf(stderr, "zeroproof: %s\n", error.what());
+      report.add(file, error);
     }
   }
-  return wrong ? 1 : damaged ? 7 : unusable ? 2 : drifted ? 8 : 0;
+  return report.finish();
 }
 
 int update(const GoldenFlags& flags) {
@@ -193,8 +275,11 @@ int update(const GoldenFlags& flags) {
            "update on a machine of your own, and commit");
   const std::string& file = flags.words.front();
   const bool call = of_a_call(golden_record_of(file));
-  const GoldenRecord made =
-      call ? update_golden_call(file, flags.reason) : update_golden(file, flags.reason);
+  ZP_CHECK(call || flags.plugin.empty(), ErrorCode::config,
+           "--plugin was given with the trajectory " + file, "a library computes operations",
+           "leave it out");
+  const GoldenRecord made = call ? update_golden_call(file, flags.reason, library(flags).get())
+                                 : update_golden(file, flags.reason);
   const std::string before =
       made.history.size() > 1 ? made.history[made.history.size() - 2].trajectory : "";
   std::printf("updated %s: %s %s, %s\n", file.c_str(), call ? "results" : "trajectory",
@@ -230,7 +315,10 @@ void add_golden(CommandSet& commands) {
                "check: exit 8 where bits changed within a derived bound (op/...; no buffer of a "
                "run has one)");
   command.option("--plugin", flags->plugin,
-                 "check: shared library that computes the calls of op/... instead");
+                 "op/...: shared library whose results are recorded, checked or updated");
+  command.words("--report", flags->reports,
+                "check: text, github (annotations and job summary; github:SOURCE names the file to "
+                "annotate), or both with a comma between (default: text)");
   command.option("--numel", flags->call.numel, "record op/...: elements (default: 1000)");
   command.option("--variant", flags->call.variant, "record op/...: settings, by number or name");
   command.runs([flags] { return golden(*flags); });

@@ -39,13 +39,14 @@ OpCall kept_results(const CallChoice& choice, const SafetensorsReader& reader,
   return kept;
 }
 
-/// One row per result: `made` against the stored result, and the difference against its bound.
-std::vector<GoldenCallRow> rows_of(const CallChoice& choice, const OpCall& kept,
-                                   const OpCall& made) {
+/// One row per result: `made` against the stored result, and its error against its bound. Results
+/// with the bits of `correct` need no bound.
+std::vector<GoldenCallRow> rows_of(const CallChoice& choice, const OpCall& kept, const OpCall& made,
+                                   const OpCall& correct) {
   const Op& op = *choice.op;
   const OpCall pristine(op, choice.shape);
   std::vector<BoundRatio> ratios;
-  if (op.bounds) ratios = bound_ratios(op, pristine, kept, made);
+  if (op.bounds) ratios = bound_ratios(op, pristine, correct, made);
   std::vector<GoldenCallRow> rows;
   for (std::size_t k = 0; k < op.operands.size(); ++k) {
     if (op.operands[k].access == Access::in) continue;
@@ -64,6 +65,46 @@ std::vector<GoldenCallRow> rows_of(const CallChoice& choice, const OpCall& kept,
   return rows;
 }
 
+/// Runs the candidate. Returns its side effect, "" if none. Errors: config if it cannot.
+std::string compute(const CallChoice& choice, const OpCandidate& candidate, OpCall& made) {
+  const OpCall pristine = made.fresh();
+  ZP_CHECK(candidate.has(*choice.op) && candidate.obstacle(*choice.op).empty(), ErrorCode::config,
+           candidate.side() + " cannot compute " + choice.op->name,
+           "the golden file is of this operation", "use a library that has the operation");
+  try {
+    candidate.function(*choice.op, "")(made);
+    candidate.settle();
+  } catch (const CandidateFailure& failure) {
+    return failure.what();
+  }
+  return made.damage(pristine);
+}
+
+/// The results of a golden file, by the reference or by a candidate. Errors: config, also for
+/// results that are not the reference's and in no legal order.
+OpCall recorded_results(const CallChoice& choice, const OpCandidate* candidate) {
+  OpCall reference = reference_results(choice);
+  if (candidate == nullptr) return reference;
+  OpCall made(*choice.op, choice.shape);
+  GoldenCallCheck check;
+  check.broken = compute(choice, *candidate, made);
+  if (check.broken.empty()) check.rows = rows_of(choice, reference, made, reference);
+  std::string wrong = check.broken;
+  for (const GoldenCallRow& row : check.rows) {
+    if (row.verdict() != GoldenVerdict::wrong || !wrong.empty()) continue;
+    wrong = row.buffer + ": " + (row.ratio ? to_string(*row.ratio) : row.why);
+  }
+  ZP_CHECK(wrong.empty(), ErrorCode::config,
+           "the results of " + candidate->side() + " are wrong: " + wrong,
+           "a golden file has correct results alone",
+           "run zeroproof verify " + choice.op->name + " with this library first");
+  return made;
+}
+
+std::string recorder(const OpCandidate* candidate) {
+  return candidate == nullptr ? "" : candidate->side();
+}
+
 }  // namespace
 
 bool of_a_call(const GoldenRecord& record) { return record.workload == no_workload; }
@@ -79,10 +120,11 @@ GoldenVerdict GoldenCallCheck::verdict() const {
   return worst;
 }
 
-GoldenRecord record_golden_call(const CallRequest& request, const std::string& file) {
+GoldenRecord record_golden_call(const CallRequest& request, const std::string& file,
+                                const OpCandidate* candidate) {
   require_no_golden(file);
   const CallChoice choice = choose_call(request);
-  const OpCall results = reference_results(choice);
+  const OpCall results = recorded_results(choice, candidate);
   write_call(choice, file, &results);
   GoldenRecord record;
   record.case_id = choice.text();
@@ -90,6 +132,7 @@ GoldenRecord record_golden_call(const CallRequest& request, const std::string& f
   record.recipe = choice.op->name;
   record.dtype = DType::fp32;
   record.steps = {1};
+  record.recorded_by = recorder(candidate);
   write_golden_record(record, file, digest_of(choice, results), "recorded");
   return record;
 }
@@ -103,6 +146,10 @@ GoldenCallCheck check_golden_call(const std::string& file, const OpCandidate* ca
                std::to_string(contract_version),
            "another contract defines other bits",
            "use zeroproof golden update " + file + " --reason TEXT");
+  const bool of_a_library = !check.record.recorded_by.empty();
+  ZP_CHECK(candidate != nullptr || !of_a_library, ErrorCode::config,
+           "golden file " + file + " has the bits of " + check.record.recorded_by,
+           "the reference may have others", "add --plugin with the library to check");
   const SafetensorsReader reader = SafetensorsReader::open(file);
   const CallChoice choice = described_call(reader, file);
   check.call = choice.text();
@@ -114,23 +161,14 @@ GoldenCallCheck check_golden_call(const std::string& file, const OpCandidate* ca
            "golden file " + file + " has no after." + missing.front(),
            "the record lists it as a result", "restore the file, or record it again");
   OpCall made = OpCall(*choice.op, choice.shape);
-  const OpCall pristine = made.fresh();
   if (candidate == nullptr) {
     choice.op->reference(made);
   } else {
-    ZP_CHECK(candidate->has(*choice.op) && candidate->obstacle(*choice.op).empty(),
-             ErrorCode::config, candidate->side() + " cannot compute " + choice.op->name,
-             "the golden file is of this operation", "use a library that has the operation");
-    try {
-      candidate->function(*choice.op, "")(made);
-      candidate->settle();
-      check.broken = made.damage(pristine);
-    } catch (const CandidateFailure& failure) {
-      check.broken = failure.what();
-      return check;
-    }
+    check.broken = compute(choice, *candidate, made);
+    if (!check.broken.empty()) return check;
   }
-  check.rows = rows_of(choice, kept, made);
+  check.rows = of_a_library ? rows_of(choice, kept, made, reference_results(choice))
+                            : rows_of(choice, kept, made, kept);
   return check;
 }
 
@@ -139,9 +177,12 @@ namespace {
 /// ", at most 0.7 of it; judged: ..."
 std::string measure_of(const BoundRatio& ratio) {
   const std::string measure =
-      ratio.violation.empty()
+      ratio.beyond == 0
           ? fmt::format("at most {:.3g} of it", ratio.worst)
-          : fmt::format("{}[{}] {}", ratio.buffer, ratio.index, ratio.violation);
+          : fmt::format("{}[{}] {}", ratio.buffer, ratio.index,
+                        ratio.violation.empty()
+                            ? fmt::format("has {:.3g} times the error of its bound", ratio.worst)
+                            : ratio.violation);
   return ", " + measure + "; judged: " + to_string(ratio.judged);
 }
 
@@ -161,17 +202,25 @@ std::string to_text(const GoldenCallCheck& check, const std::string& file) {
     text += "\n";
   }
   if (!check.broken.empty()) text += check.by + ": " + check.broken + "\n";
-  return text + std::string(name(check.verdict())) + "\n\n";
+  return text + std::string(name(check.verdict())) + "\n";
 }
 
-GoldenRecord update_golden_call(const std::string& file, const std::string& reason) {
+GoldenRecord update_golden_call(const std::string& file, const std::string& reason,
+                                const OpCandidate* candidate) {
   GoldenRecord record = golden_record_of(file);
+  ZP_CHECK((candidate == nullptr) == record.recorded_by.empty(), ErrorCode::config,
+           "golden file " + file + " has the bits of " +
+               (record.recorded_by.empty() ? "the reference" : record.recorded_by),
+           "its history is that of one implementation",
+           record.recorded_by.empty() ? "leave --plugin out, or record another file"
+                                      : "add --plugin with the library");
   CallChoice choice;
   {
     const SafetensorsReader reader = SafetensorsReader::open(file);
     choice = described_call(reader, file);
   }
-  const OpCall results = reference_results(choice);
+  const OpCall results = recorded_results(choice, candidate);
+  record.recorded_by = recorder(candidate);
   write_call(choice, file, &results);
   write_golden_record(record, file, digest_of(choice, results), reason);
   return record;
@@ -186,7 +235,7 @@ std::string bounds_of_results(const std::string& call, const std::string& result
   const OpCall kept = kept_results(choice, first, missing);
   const OpCall made = kept_results(choice, second, missing);
   std::string text;
-  for (const GoldenCallRow& row : rows_of(choice, kept, made)) {
+  for (const GoldenCallRow& row : rows_of(choice, kept, made, kept)) {
     const bool there = std::find(missing.begin(), missing.end(), row.buffer) == missing.end();
     if (!there || row.differing == 0) continue;
     text += "after." + row.buffer + ": ";

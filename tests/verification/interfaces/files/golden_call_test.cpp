@@ -8,6 +8,7 @@
 #include "tests/support/user_candidate.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/ops/changed_adamw.hpp"
+#include "verification/interfaces/files/call_file.hpp"
 #include "verification/interfaces/files/golden_call.hpp"
 
 namespace {
@@ -57,7 +58,9 @@ TEST_CASE("golden call: reference equal, another order within its bound, another
   const std::string text = to_text(amber, "a file");
   CAPTURE(text);
   CHECK(text.find("bits changed within bound, at most 0.") != std::string::npos);
-  CHECK(golden.by("unscale", unscaled_by(other)).verdict() == GoldenVerdict::wrong);
+  const GoldenCallCheck beyond = golden.by("unscale", unscaled_by(other));
+  CHECK(beyond.verdict() == GoldenVerdict::wrong);
+  CHECK(to_text(beyond, "a file").find("wrong, unscaled_grad[") != std::string::npos);
   const auto scribbles = [](OpCall& call) {
     unscaled_by(product)(call);
     call.get<float>(1).data()[-1] = 1;
@@ -100,6 +103,61 @@ TEST_CASE("golden call: special numbers of another order pass by class, and a lo
   CHECK(why.find("and has to be NaN; judged: ") != std::string::npos);
 }
 
+TEST_CASE("golden call: a library's own bits are equal, moved within the bound, or wrong") {
+  const UserCandidate another("adamw_update", adamw_decay_as_factor);
+  const UserCandidate lost("adamw_update", adamw_without_nan);
+  const UserCandidate reference("adamw_update", find_op("adamw_update")->reference);
+  const TemporaryFolder folder;
+  const std::string file = folder.file("own.safetensors");
+  const CallRequest request{"op/adamw_update", "special", "4001", "3", "0"};
+  CHECK_THROWS_WITH_AS(record_golden_call(request, file, &lost),
+                       doctest::Contains("has to be NaN (a golden file has correct results alone)"),
+                       Error);
+  CHECK_THROWS_AS(golden_record_of(file), Error);  // nothing was written
+
+  const GoldenRecord record = record_golden_call(request, file, &another);
+  CHECK(record.recorded_by == another.side());
+  CHECK(golden_record_of(file).recorded_by == another.side());
+  const GoldenCallCheck same = check_golden_call(file, &another);
+  CHECK(same.verdict() == GoldenVerdict::equal);
+  const GoldenCallCheck moved = check_golden_call(file, &reference);
+  CHECK(moved.verdict() == GoldenVerdict::bits_changed);
+  CHECK(moved.rows.front().differing > 100);
+  CHECK(check_golden_call(file, &lost).verdict() == GoldenVerdict::wrong);
+  CHECK_THROWS_WITH_AS(check_golden_call(file, nullptr), doctest::Contains("add --plugin"), Error);
+
+  CHECK_THROWS_WITH_AS(update_golden_call(file, "why"), doctest::Contains("add --plugin"), Error);
+  CHECK_THROWS_AS(update_golden_call(file, "why", &lost), Error);
+  CHECK(check_golden_call(file, &another).verdict() == GoldenVerdict::equal);  // it is as before
+  CHECK(update_golden_call(file, "in another order", &reference).history.size() == 2);
+  CHECK(check_golden_call(file, &reference).verdict() == GoldenVerdict::equal);
+  CHECK(check_golden_call(file, &another).verdict() == GoldenVerdict::bits_changed);
+
+  const Golden plain(request);
+  CHECK_THROWS_WITH_AS(update_golden_call(plain.file, "why", &another),
+                       doctest::Contains("leave --plugin out"), Error);
+}
+
+TEST_CASE("golden call: a mismatch names its file and the command that updates it") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("g.safetensors");
+  REQUIRE(run_cli("golden record " + quoted(file) + " op/cast_to_bf16 --numel 9").exit_code == 0);
+  const SafetensorsReader reader = SafetensorsReader::open(file);
+  const CallChoice choice = described_call(reader, file);
+  OpCall results = reference_results(choice);
+  *static_cast<unsigned char*>(results.view(1).data) ^= 1U;
+  GoldenRecord record = golden_record_of(file);
+  write_call(choice, file, &results);
+  write_golden_record(record, file, digest_of(choice, results), "with a changed bit");
+  const CliResult wrong = run_cli("golden check " + quoted(file) + " --report text,github");
+  CAPTURE(wrong.out);
+  CHECK(wrong.exit_code == 1);
+  CHECK(wrong.out.find("zeroproof golden update " + file + " --reason TEXT\n") !=
+        std::string::npos);
+  CHECK(wrong.out.find("\n::error file=") != std::string::npos);
+  CHECK(wrong.out.find("title=golden%3A wrong::" + file) != std::string::npos);
+}
+
 TEST_CASE("golden call: command line, and update with a reason") {
   const TemporaryFolder folder;
   const std::string file = quoted(folder.file("g.safetensors"));
@@ -117,7 +175,9 @@ TEST_CASE("golden call: command line, and update with a reason") {
                  "an operation has no recipe");
   expect_refusal("golden record " + more + " byte_gpt_tiny --numel 3", "leave them out");
   expect_refusal("golden record " + more + " op/adamw_updat", "did you mean adamw_update?");
-  expect_refusal("golden update " + file + " --plugin x --reason y", "belongs to golden check");
+  expect_refusal("golden record " + more + " byte_gpt_tiny --plugin x", "have no bound");
+  expect_refusal("golden record " + more + " op/clip --report github", "belongs to golden check");
+  expect_refusal("golden check " + file + " --report json:x", "it has the reports text and github");
   const GoldenRecord renewed = update_golden_call(folder.file("g.safetensors"), "a test");
   CHECK(renewed.history.size() == 2);
   CHECK(renewed.history[0].trajectory == renewed.history[1].trajectory);

@@ -27,22 +27,24 @@ Json members_of(const GoldenRecord& r) {
                            {"trajectory", entry.trajectory},
                            {"reason", entry.reason}});
   }
-  return {{"schema", schema},
-          {"case", r.case_id},
-          {"workload", r.workload},
-          {"recipe", r.recipe},
-          {"dtype", std::string(name(r.dtype))},
-          {"steps", Json(r.steps)},
-          {"settings", r.settings},
-          {"gradients", r.gradients},
-          {"text", r.text},
-          {"input", r.input},
-          {"contract_version", r.contract_version},
-          {"program", r.program},
-          {"digest", r.digest},
-          {"trajectory", r.trajectory},
-          {"environment", environment},
-          {"history", history}};
+  Json members = {{"schema", schema},
+                  {"case", r.case_id},
+                  {"workload", r.workload},
+                  {"recipe", r.recipe},
+                  {"dtype", std::string(name(r.dtype))},
+                  {"steps", Json(r.steps)},
+                  {"settings", r.settings},
+                  {"gradients", r.gradients},
+                  {"text", r.text},
+                  {"input", r.input},
+                  {"contract_version", r.contract_version},
+                  {"program", r.program},
+                  {"digest", r.digest},
+                  {"trajectory", r.trajectory},
+                  {"environment", environment},
+                  {"history", history}};
+  if (!r.recorded_by.empty()) members["recorded_by"] = r.recorded_by;
+  return members;
 }
 
 std::string digest_of(const Json& members) {
@@ -104,6 +106,7 @@ GoldenRecord record_from(const std::string& path, TomlNode root) {
   r.program = from.text("program");
   r.digest = from.text("digest");
   r.trajectory = from.text("trajectory");
+  if (root.member("recorded_by")) r.recorded_by = from.text("recorded_by");
   for (const TomlMember& entry : from.member("environment").members()) {
     const auto value = entry.node.text();
     if (!value) from.refuse("has an 'environment." + entry.name + "' that is no text");

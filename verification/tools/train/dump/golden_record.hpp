@@ -31,8 +31,9 @@ struct GoldenRecord {
   std::string input;  ///< digest of gradients or text
   std::int64_t contract_version = 0;
   std::string program;
-  std::string digest;      ///< of the golden file
-  std::string trajectory;  ///< hash of the run, to the last of the steps
+  std::string digest;       ///< of the golden file
+  std::string trajectory;   ///< hash of the run, to the last of the steps
+  std::string recorded_by;  ///< "plugin NAME", whose bits the file has; "" for the reference's
   std::vector<std::pair<std::string, std::string>>
       environment;  ///< compiler, instruction sets, ...
   std::vector<GoldenReason> history;
