@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -120,6 +121,19 @@ class Commands(unittest.TestCase):
         for file in files[1:]:
             self.assertIn("master[1020]", file.read_text())
         self.assertEqual(self.verify(0, "kernels:adamw", "--report", f"json:{files[0]}"), "")
+
+    def test_github(self):
+        summary = self.folder / "summary.md"
+        with unittest.mock.patch.dict(os.environ, {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_WORKSPACE": str(self.folder)}):
+            for words in ([], ["--in-process"]):
+                said = self.verify(1, "kernels:tail", "--report", "github", *words)
+                line = next(n for n, text in enumerate((self.folder / "kernels.py").read_text().splitlines(), 1)
+                            if text.startswith("def tail("))
+                self.assertTrue(said.startswith(f"::error file=kernels.py,line={line},title=zeroproof%3A fail adamw_update::"),
+                                said)
+                self.assertIn("first at  master[1020]", said)
+        self.assertEqual(summary.read_text().count("### zproof&#58; "), 2)
+        self.verify(0, "kernels:adamw", "--report", "text,github", says=["1 pass, 0 fail"])
 
     def test_bundles(self):
         text = self.verify(1, "kernels:tail", "--save-failing", str(self.folder / "saved"))

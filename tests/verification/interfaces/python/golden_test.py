@@ -64,6 +64,46 @@ def test_golden(pytester, run):
     assert record.read_text().count("[[history]]") == 2 and golden.read_bytes() != first
 
 
+DRAWN = """
+import numpy as np
+
+def test_it(zproof):
+    print("seed", zproof.seed)
+    zproof.golden("step", {"drawn": zproof.rng.random(9, np.float32)})
+"""
+
+
+def test_the_seed_is_that_of_the_golden_file(pytester, run):
+    pytester.makepyfile(test_it=DRAWN)
+    record = pytester.path / "golden/step.safetensors.toml"
+    run("--zp-regen", "first", "--zp-seed", "18446744073709551615").assert_outcomes(passed=1)
+    assert 'seed = "18446744073709551615"' in record.read_text()
+    for words in ([], ["--zp-seed", "2"], ["--zp-seed", "3"]):
+        run(*words).assert_outcomes(passed=1)
+    run("-s", "--zp-seed", "2").stdout.fnmatch_lines(["*seed 18446744073709551615"])
+    run("--zp-regen", "again").assert_outcomes(passed=1)  # without a seed it is kept
+    assert record.read_text().count("[[history]]") == 1
+    run("--zp-regen", "another seed", "--zp-seed", "2").assert_outcomes(passed=1)
+    assert 'seed = "2"' in record.read_text()
+    run("--zp-seed", "3").assert_outcomes(passed=1)
+    record.write_text("".join(line + "\n" for line in record.read_text().splitlines() if not line.startswith("seed")))
+    run("--zp-seed", "2").assert_outcomes(passed=1)  # of an earlier version: it has no seed
+
+
+def test_a_mismatch_says_which_file_and_how_to_keep_the_numbers(pytester, run):
+    pytester.makepyfile(test_it=DRAWN)
+    run("--zp-regen", "first").assert_outcomes(passed=1)
+    text = (pytester.path / "test_it.py").read_text()
+    (pytester.path / "test_it.py").write_text(text.replace("random(9, np.float32)", "random(9, np.float32) * 2"))
+    result = run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*The golden file is */golden/step.safetensors",
+                                 "*If the new results are right, keep them: pytest test_it.py::test_it --zp-regen REASON"])
+    result.stdout.no_fnmatch_line("*It was recorded by*")
+    (pytester.path / "test_it.py").rename(pytester.path / "test_moved.py")
+    run().stdout.fnmatch_lines(["*It was recorded by test_it.py::test_it: *"])
+
+
 def test_golden_files_that_cannot_be_trusted(pytester, run):
     pytester.makepyfile(test_it=GOLDEN.format(value=2.0, words=""))
     run("--zp-regen", "first").assert_outcomes(passed=1)

@@ -216,5 +216,42 @@ def test_other_tests_are_left_alone(pytester, run):
     result.stdout.no_fnmatch_line("*replay:*")
 
 
+def test_github_annotations(pytester, run, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(pytester.path))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
+    pytester.makepyfile(test_it=KERNELS + """
+@pytest.mark.zproof(op="adamw", fills="training")
+def test_wrong(zproof):
+    zproof.judge(forgets_the_last)
+
+def test_close(zproof):
+    zproof.assert_step_close({"m": np.float32([1, 2, 4])}, {"m": np.float32([1, 2, 3])})
+
+def test_right(zproof):
+    pass
+
+def test_of_others():
+    assert not "50 %, and"
+""")
+    lines = (pytester.path / "test_it.py").read_text().splitlines()
+    at = {name: next(n for n, line in enumerate(lines, 1) if name in line) for name in ("zproof.judge(", "zproof.assert_")}
+    result = run()
+    result.assert_outcomes(passed=1, failed=3)
+    found = [line for line in result.outlines if line.startswith("::")]
+    assert len(found) == 2
+    assert found[0].startswith(f"::error file=test_it.py,line={at['zproof.judge(']},title=zproof%3A test_it.py%3A%3Atest_wrong"
+                               "::op/adamw_update/python/forgets_the_last/fill:training%0A")
+    assert re.search("%0A  first at  exp_avg\\[.*%0A  values    got .*  want ", found[0])
+    assert found[1].startswith(f"::error file=test_it.py,line={at['zproof.assert_']},title=zproof%3A test_it.py%3A%3Atest_close::")
+    assert "%0AMismatched elements: 1 / 3 (33.3%25)%0A" in found[1]
+    summary = (pytester.path / "summary.md").read_text()
+    assert summary.count("| failed |") == 2 and summary.count("| passed |") == 1
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "/dev/null/summary")
+    run("-k", "right").stdout.fnmatch_lines(["zproof: the job summary /dev/null/summary cannot be written: *"])
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    run().stdout.no_fnmatch_line("::error*")
+
+
 if __name__ == "__main__":
     sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", __file__, *sys.argv[1:]]))

@@ -17,6 +17,9 @@
 #include "verification/interfaces/python/src/extension/settings.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/op_suite.hpp"
+#include "verification/report/github.hpp"
+#include "verification/report/report_failures.hpp"
+#include "verification/report/verdict_lines.hpp"
 
 namespace zeroproof::python {
 namespace {
@@ -130,6 +133,7 @@ nb::list results_of(const RunReport& report) {
     dict["differing"] = result.differing;
     dict["replay"] = result.replay;
     dict["failure"] = failure_line(result);
+    dict["details"] = verification::details_of(result);
     dict["hint"] = result.divergence ? result.divergence->hint : "";
     dict["order"] = result.divergence ? result.divergence->order : "";
     results.append(dict);
@@ -159,9 +163,38 @@ void bind_judge(nb::module_& module) {
       .def("json", &verification::to_json)
       .def("junit", &verification::to_junit, "strict"_a)
       .def("html", &verification::to_html, "strict"_a)
+      .def(
+          "github",
+          [](const RunReport& r, bool strict, const std::string& file, std::int64_t line) {
+            return verification::to_github(r, strict, {file, line});
+          },
+          "strict"_a, "file"_a, "line"_a)
+      .def(
+          "append_job_summary",
+          [](const RunReport& r, bool strict) {
+            return verification::append_job_summary(
+                "zproof: " + verification::status_counts(r.results),
+                verification::summary_rows(r, strict));
+          },
+          "strict"_a)
       .def("exit_code", &verification::exit_code, "strict"_a)
       .def("results", &results_of)
       .def("save", &save, "folder"_a, "flags"_a);
+  module.def(
+      "github_command",
+      [](const std::string& level, const std::string& file, std::int64_t line,
+         const std::string& title, const std::string& message) {
+        return verification::github_command(level, {file, line}, title, message);
+      },
+      "level"_a, "file"_a, "line"_a, "title"_a, "message"_a);
+  module.def(
+      "append_job_summary",
+      [](const std::string& title, const std::vector<std::vector<std::string>>& rows) {
+        std::vector<verification::SummaryRow> all;
+        for (const auto& row : rows) all.push_back({row.at(0), row.at(1), row.at(2), row.at(3)});
+        return verification::append_job_summary(title, all);
+      },
+      "title"_a, "rows"_a);
   module.def("operation_names", &verification::plugin_operations);
   module.def("describe_operation", &describe_operation, "name"_a, "dtype"_a);
   module.def("nearest", [](const std::string& word, const std::vector<std::string>& choices) {

@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -93,8 +94,8 @@ def _judging_flags(command: argparse.ArgumentParser) -> None:
 
 
 def _report_flags(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--report", action="append", metavar="WHERE", help="text, json:FILE, junit:FILE, html:FILE, or "
-                         "several with commas between (default: text)")
+    command.add_argument("--report", action="append", metavar="WHERE", help="text, json:FILE, junit:FILE, html:FILE, github "
+                         "(annotations and job summary of GitHub), or several with commas between (default: text)")
     command.add_argument("--strict", action="store_true", help="mistrusted cases count as failed")
     command.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="after which the callable's "
                          "process is ended, and the verdict is hung (default: 600)")
@@ -102,13 +103,14 @@ def _report_flags(command: argparse.ArgumentParser) -> None:
                          "it can then change: a crash ends it; no timeout (for debuggers)")
 
 
-def _targets(words: list[str] | None) -> tuple[bool, list[tuple[str, str]]]:
-    """Whether text is requested, and (kind, file) of every other report; files are tried before anything is judged."""
-    text, files = False, []
+def _targets(words: list[str] | None) -> tuple[set[str], list[tuple[str, str]]]:
+    """Reports on standard output, text and github, and (kind, file) of every other one; files are tried before anything
+    is judged."""
+    shown, files = set(), []
     for word in [part for value in words or ["text"] for part in value.split(",")]:
         kind, _, file = word.partition(":")
-        if word == "text":
-            text = True
+        if word in ("text", "github"):
+            shown.add(word)
         elif kind in _SUFFIXES and file:
             folder = Path(file).resolve().parent
             if not folder.is_dir() or not os.access(folder, os.W_OK):
@@ -116,10 +118,10 @@ def _targets(words: list[str] | None) -> tuple[bool, list[tuple[str, str]]]:
                                  "name a file in a writable folder")
             files.append((kind, file))
         else:
-            near = _zproof.nearest(kind, ["text", *_SUFFIXES])
+            near = _zproof.nearest(kind, ["text", "github", *_SUFFIXES])
             raise UsageError(f"--report is '{word}' (it names the reports); "
-                             + (f"did you mean {near}?" if near else "use text, json:FILE, junit:FILE or html:FILE"))
-    return text, files
+                             + (f"did you mean {near}?" if near else "use text, json:FILE, junit:FILE, html:FILE or github"))
+    return shown, files
 
 
 def _flag(name: str) -> str:
@@ -136,13 +138,19 @@ def _replay_line(args: argparse.Namespace) -> str:
 
 
 def _report(verdict: Verdict, args: argparse.Namespace) -> None:
-    text, files = _targets(args.report)
-    if text:
+    shown, files = _targets(args.report)
+    if "text" in shown:
         sys.stdout.write(verdict.text)
     for kind, file in files:
         Path(file).write_text(_SUFFIXES[kind](verdict, args.strict), encoding="utf-8")
-        if text:
+        if "text" in shown:
             print(f"report: {file}")
+    if "github" in shown:
+        with warnings.catch_warnings(record=True) as problems:
+            warnings.simplefilter("always")
+            sys.stdout.write(verdict.github(args.strict))
+        for problem in problems:
+            sys.stderr.write(f"zproof: {problem.message}\n")
 
 
 def _op_in(name: str) -> str:

@@ -27,7 +27,7 @@ import numpy as np
 from . import _zproof
 from .calling import Calling, sentence_of
 from .frameworks import framework_named
-from .loading import UsageError, load_callable
+from .loading import UsageError, load_callable, source_of
 
 _HEADER = struct.Struct("<QBI")
 _START, _CALL, _SETTLE = range(3)  # kinds of requests
@@ -285,7 +285,7 @@ def _load(where: str, op: str, dtype: str, framework: str, device: str) -> tuple
     except (TypeError, ValueError):  # written in another language: it gets everything
         parameters = [["everything", "VAR_KEYWORD", False]]
     return (_zproof.GuardedCalls(op, dtype, calling.invoke, calling.framework.read_only),
-            json.dumps({"name": calling.name, "parameters": parameters}))
+            json.dumps({"name": calling.name, "parameters": parameters, "source": source_of(fn)}))
 
 
 def _declared(text: bytes) -> Callable[..., Any]:
@@ -296,6 +296,8 @@ def _declared(text: bytes) -> Callable[..., Any]:
         pass
 
     declared.__name__ = words["name"]
+    file, line = words["source"]
+    declared.zproof_source = (str(file), int(line))  # type: ignore[attr-defined]
     empty = inspect.Parameter.empty
     declared.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
         inspect.Parameter(name, getattr(inspect.Parameter, kind), default=None if optional is True else empty)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from . import _zproof
 from .calling import Calling, shown_name
 from .frameworks import framework_named
+from .loading import source_of
 from .values import count, listed, word
 
 __all__ = ["Verdict", "judge", "operations"]
@@ -24,15 +26,17 @@ class Verdict:
         status: "pass", or the worst status of a case: "fail", "mistrusted", "skipped", "error", "tampered".
         exit_code: as of ``zeroproof verify``: 0 passed, 1 something differs, 4 nothing was proved, 9 it raised.
         results: a dict for every case: id, status, reason, held_to ("contract", "dialect:NAME", "any-order", "bound"),
-            compared, differing, failure (one line), hint, order, replay.
+            compared, differing, failure (one line), details (several), hint, order, replay.
         flags: of ``python -m zproof verify``, for the same settings.
         notes: skipped variants, with the reason; part of :attr:`text` and :attr:`json`.
+        source: file and line of the callable, ("", 0) if unknown.
     """
 
     report: _zproof.Report
     flags: list[str]
     results: list[dict[str, Any]]
     notes: tuple[str, ...] = ()
+    source: tuple[str, int] = ("", 0)
 
     @property
     def exit_code(self) -> int:
@@ -64,6 +68,13 @@ class Verdict:
     def html(self, strict: bool = False) -> str:
         """The report as one HTML page without external resources."""
         return self.report.html(strict)
+
+    def github(self, strict: bool = False) -> str:
+        """Annotations for GitHub, at the callable's source: lines for standard output. Where ``GITHUB_STEP_SUMMARY`` is
+        set the cases are appended to the job summary; RuntimeWarning if that fails."""
+        if problem := self.report.append_job_summary(strict):
+            warnings.warn(problem, RuntimeWarning, stacklevel=2)
+        return self.report.github(strict, *self.source)
 
     def save(self, folder: str) -> list[str]:
         """Saves a bundle of every case that failed, with the inputs and both sides' results of the first call that
@@ -165,4 +176,5 @@ def judge_calls(opened: Callable[..., tuple[Calling, Any]], op: str, dtype: str,
     notes = [*calling.notes, f"{shown} also got inputs of a second seed, {second_seed}"]
     report = _zproof.judge(op, dtype, words, calling.variants, shown, calls, accept, seed, second_seed,
                            line, notes)
-    return Verdict(report, [word for pair in flags.items() for word in pair], report.results(), tuple(calling.notes))
+    return Verdict(report, [word for pair in flags.items() for word in pair], report.results(), tuple(calling.notes),
+                   source_of(calling.fn))

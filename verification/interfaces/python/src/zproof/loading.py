@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,18 @@ def load_callable(name: str) -> Callable[..., Any]:
     if not callable(value):
         raise UsageError(f"{name} is a {type(value).__name__} (it cannot be called); name a function")
     return value
+
+
+def source_of(fn: Callable[..., Any]) -> tuple[str, int]:
+    """File and line where a callable is written; ("", 0) if unknown: it is written in another language."""
+    fn = getattr(fn, "zproof_source", fn)
+    if isinstance(fn, tuple):  # it is in another process, which has looked it up
+        return fn
+    try:
+        whole = inspect.unwrap(fn)
+        return inspect.getsourcefile(whole) or "", inspect.getsourcelines(whole)[1]
+    except (TypeError, OSError, ValueError):
+        return "", 0
 
 
 def _module(where: str) -> Any:

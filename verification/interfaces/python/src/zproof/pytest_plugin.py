@@ -2,10 +2,11 @@
 
 The fixture ``zproof`` is a :class:`Zproof`. The marker has the words of ``zproof.judge`` (op, dtype, fills, accept,
 framework, device) for a test or a class of them; with a list of dtypes there is a test for each. A failing test reports
-how to run it again, with its seeds.
+how to run it again, with its seeds. Where ``GITHUB_ACTIONS`` is set, a failing test that has the fixture is annotated
+at its line, and the tests that have it are in the job summary.
 
 Options:
-    --zp-seed N: seed of all inputs (1).
+    --zp-seed N: seed of all inputs (1). A test with golden files keeps the seed that they were recorded with.
     --zp-second-seed N: seed of the second inputs of a callable that is judged (drawn).
     --zp-save-failing DIR: keep the inputs and both sides' results of failures, as safetensors.
     --zp-regen REASON: record golden files instead of comparing with them, with this reason; refused where ``CI``
@@ -15,6 +16,7 @@ Options:
 from __future__ import annotations
 
 import hashlib
+import os
 import pathlib
 import re
 import shlex
@@ -27,7 +29,7 @@ import pytest
 
 from . import _zproof
 from .elements import read_array
-from .golden import GoldenFile, refuse_in_ci
+from .golden import GoldenFile, recorded_seed, refuse_in_ci
 from .tensor_files import write_arrays
 from .testing import assert_step_close
 
@@ -43,7 +45,8 @@ class BitsChanged(UserWarning):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("zproof", "bit-for-bit judging of optimizer steps")
-    group.addoption("--zp-seed", metavar="N", default="1", help="seed of the inputs that the fixture zproof makes (1)")
+    group.addoption("--zp-seed", metavar="N", default=None,
+                    help="seed of the inputs that the fixture zproof makes (1, or that of the test's golden files)")
     group.addoption("--zp-second-seed", metavar="N", default=None,
                     help="seed of the second inputs of a callable that the fixture zproof judges (drawn)")
     group.addoption("--zp-save-failing", metavar="DIR", default=None,
@@ -72,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"zproof: {_zproof.version}, contract {_zproof.contract_version}, seed {config.getoption('--zp-seed')}"
+    return f"zproof: {_zproof.version}, contract {_zproof.contract_version}, seed {config.getoption('--zp-seed') or 1}"
 
 
 def _marker_of(definition: Any) -> dict[str, Any]:
@@ -115,7 +118,7 @@ class Zproof:
     """Object passed to a test by the fixture ``zproof``.
 
     Attributes:
-        seed: of all inputs of this run (``--zp-seed``).
+        seed: of all inputs of this test (``--zp-seed``, or that of its golden files).
         dtype: of this test, from its marker, or None.
         rng: a numpy generator of its own for every test, from the seed and the test's id: independent of other tests.
         replay: the line that runs this test again.
@@ -125,7 +128,11 @@ class Zproof:
         self._node = node
         self._words = _marker_of(node)
         self.dtype = dtype
-        self.seed = int(node.config.getoption("--zp-seed"))
+        self._golden = node.path.parent / "golden"
+        asked = node.config.getoption("--zp-seed")
+        renews = asked is not None and node.config.getoption("--zp-regen") is not None
+        kept = None if renews else recorded_seed(self._golden, node.nodeid)
+        self.seed = int(asked or 1) if kept is None else kept
         self._again = f"python -m pytest {shlex.quote(node.nodeid)} --zp-seed {self.seed}"
         self.replay = self._again
         key = int.from_bytes(hashlib.sha256(node.nodeid.encode()).digest()[:8], "little")
@@ -163,6 +170,8 @@ class Zproof:
         if not verdict.passed:
             if folder := self._folder():
                 self._saved(*verdict.save(str(folder)))
+            failing = [one for one in verdict.results if one["status"] != "pass"]
+            self._node.user_properties.append(("zproof_failure", f"{failing[0]['id']}\n{failing[0]['details']}"))
             raise AssertionError(str(verdict))
         return verdict
 
@@ -195,8 +204,8 @@ class Zproof:
         if not re.fullmatch(r"[A-Za-z0-9][\w.\[\]-]*", name):
             raise ValueError(f"golden got the name {name!r} (it becomes the name of a file); use letters, "
                              "digits, - and _")
-        path = self._node.path.parent / "golden" / f"{name}.safetensors"
-        file = GoldenFile(path, self._node.nodeid)
+        path = self._golden / f"{name}.safetensors"
+        file = GoldenFile(path, self._node.nodeid, self.seed)
         reason = self._node.config.getoption("--zp-regen")
         if reason is not None:
             if file.renew(arrays, reason):
@@ -267,6 +276,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         lines = [f"replay: {fixture.replay}"]
         lines += [f"saved: {path}" for name, path in item.user_properties if name == "zproof_saved"]
         report.sections.append(("zproof", "\n".join(lines)))
+    if report.when == "call" and fixture is not None:
+        report.user_properties.append(("zproof_test", item.nodeid))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -275,3 +286,40 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             and getattr(report, "when", "") == "call"]
     for path in made:
         terminalreporter.write_line(f"golden file recorded: {path} (review it, and commit it with its .toml)")
+    if os.environ.get("GITHUB_ACTIONS"):
+        _annotate(terminalreporter)
+
+
+_MOST_ANNOTATIONS = 10  # GitHub drops the others of a step
+
+
+def _annotate(terminalreporter: Any) -> None:
+    """Annotations on standard output, and the job summary, of all tests with the fixture."""
+    ours = [(outcome, report) for outcome in ("failed", "passed")
+            for report in terminalreporter.stats.get(outcome, []) if "zproof_test" in dict(report.user_properties)]
+    rows = []
+    for outcome, report in ours:
+        failure = _failure_of(report) if outcome == "failed" else ""
+        if failure and len(rows) < _MOST_ANNOTATIONS:
+            terminalreporter.ensure_newline()
+            terminalreporter.write(_zproof.github_command("error", *_place_of(terminalreporter, report),
+                                                          f"zproof: {report.nodeid}", failure))
+        rows.append([outcome, report.nodeid, failure.partition("\n")[0], failure])
+    if rows and (problem := _zproof.append_job_summary("zproof in pytest", rows)):
+        terminalreporter.write_line(f"zproof: {problem}")
+
+
+def _failure_of(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = dict(report.user_properties).get("zproof_failure")
+    return str(said or getattr(crash, "message", report.longreprtext))
+
+
+def _place_of(terminalreporter: Any, report: pytest.TestReport) -> tuple[str, int]:
+    """File and line of the assertion, if it is in the test's file, else of the test."""
+    name, line, _ = report.location
+    file = terminalreporter.config.rootpath / name
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None and pathlib.Path(crash.path) == file:
+        return str(file), crash.lineno
+    return str(file), (line or 0) + 1
