@@ -88,6 +88,10 @@ def test_the_seed_is_that_of_the_golden_file(pytester, run):
     run("--zp-seed", "3").assert_outcomes(passed=1)
     record.write_text("".join(line + "\n" for line in record.read_text().splitlines() if not line.startswith("seed")))
     run("--zp-seed", "2").assert_outcomes(passed=1)  # of an earlier version: it has no seed
+    pytester.makepyfile(test_it=DRAWN.replace("zproof.rng.random(9, np.float32)", "np.float32([1, 2])"))
+    for seed in ("5", "6"):  # the same arrays, and other inputs of everything else
+        run("--zp-regen", "fixed", "--zp-seed", seed).assert_outcomes(passed=1)
+        assert f'seed = "{seed}"' in record.read_text()
 
 
 def test_a_mismatch_says_which_file_and_how_to_keep_the_numbers(pytester, run):
