@@ -22,7 +22,7 @@ if [ "$1" = --foreign ]; then
   only 'toml\+\+' 'verification/cases/config/toml\.cpp'
   only 'nlohmann/' 'common/io/json\.cpp|common/io/safetensors/safetensors_sax\.hpp|verification/bench/'
   only 'fmt/' 'verification/report/format\.|verification/bench/'
-  only 'nanobind/' 'verification/interfaces/python/'
+  only 'Python\.h' 'verification/interfaces/python/src/extension/object\.hpp'
   only 'cub/' 'cuda/device/kernels/gradients/grad_stats\.cu|verification/bench/device/'
   only 'cuda_runtime|cuda\.h|nccl|thrust/' 'cuda/'
   found=$(grep -rlE '^ *#pragma omp' common reference verification || true)

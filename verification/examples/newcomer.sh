@@ -56,7 +56,7 @@ if [ "$path" = cpp ]; then
   step 'verdict of the plug-in' build/zeroproof verify adamw_update --plugin ./libmine.so
 else
   step 'virtual environment' python3 -m venv venv
-  step 'pip install ./verification/interfaces/python' venv/bin/pip install ./verification/interfaces/python
+  step 'pip install .' venv/bin/pip install .
   step 'pip install torch' venv/bin/pip install torch
   step 'verdict of the PyTorch function' venv/bin/python verification/examples/pytorch/adamw.py
 fi

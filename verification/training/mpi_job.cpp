@@ -280,8 +280,8 @@ std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector
     for (const CaseSpec& spec : cases) {
       all.push_back(not_run(
           spec, Status::skipped,
-          "this build has no MPI (multi-process checks are off); install libopenmpi-dev and "
-          "openmpi-bin and build again"));
+          "this build has no MPI (wheels have none); build from source with libopenmpi-dev and "
+          "openmpi-bin installed"));
     }
     if (!all.empty()) listener.finished(all);
     return all;

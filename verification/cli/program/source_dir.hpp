@@ -4,7 +4,8 @@
 
 namespace zeroproof::verification {
 
-/// Folder of the project this program was built from: where its own text comes from.
+/// Folder with verification/model/*.txt: share/zeroproof of an installation, else the checkout this program was built
+/// from.
 std::string source_dir();
 
 }  // namespace zeroproof::verification

@@ -1,29 +1,38 @@
 """The type stub of the extension module is that of the module, and everything public has a docstring and types."""
 
+import ast
 import inspect
 import os
-import subprocess
-import sys
-import tempfile
 import unittest
 from pathlib import Path
 
 import zproof
-from zproof import reference
+from zproof import _zproof, reference
+
+
+def _functions(node, is_class):
+    """Name and parameters of every function in a module or a class of the stub."""
+    functions = [one for one in node.body if isinstance(one, ast.FunctionDef)]
+    return {one.name: [arg.arg for arg in one.args.args][is_class:] for one in functions}
+
+
+def _signatures(owner):
+    """The same of the module or the class itself."""
+    functions = {name: one for name, one in vars(owner).items() if not name.startswith("_") and inspect.isroutine(one)}
+    return {name: [word for word in inspect.signature(one).parameters if word != "self"] for name, one in functions.items()}
 
 
 class Stubs(unittest.TestCase):
-    def test_the_stub_is_that_of_the_module(self):
-        if subprocess.run([sys.executable, "-c", "import nanobind"], capture_output=True).returncode != 0:
-            self.skipTest("nanobind is not here")
-        with tempfile.TemporaryDirectory() as folder:
-            made = Path(folder) / "_zproof.pyi"
-            subprocess.run([sys.executable, "-m", "nanobind.stubgen", "-m", "zproof._zproof", "-o", str(made)], check=True,
-                           capture_output=True)
-            kept = Path(zproof.__file__).parent / "_zproof.pyi"
-            hint = "python -m nanobind.stubgen -m zproof._zproof -o verification/interfaces/python/src/zproof/_zproof.pyi"
-            self.assertEqual(made.read_text(), kept.read_text(), hint)
-            self.assertTrue((kept.parent / "py.typed").exists())
+    def test_the_stub_has_the_names_and_parameters_of_the_module(self):
+        kept = Path(zproof.__file__).parent / "_zproof.pyi"
+        stub = ast.parse(kept.read_text())
+        self.assertEqual(_functions(stub, False), _signatures(_zproof))
+        classes = {node.name: _functions(node, True) for node in stub.body if isinstance(node, ast.ClassDef)}
+        found = {name: _signatures(one) for name, one in vars(_zproof).items() if inspect.isclass(one)}
+        for methods in classes.values():
+            methods.pop("__init__", None)  # a type of C has no signature
+        self.assertEqual(classes, found)
+        self.assertTrue((kept.parent / "py.typed").exists())
 
     def test_everything_public_says_what_it_is(self):
         names = [getattr(zproof, name) for name in ("judge", "step", "operations", "Verdict")]

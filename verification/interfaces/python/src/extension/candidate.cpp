@@ -1,8 +1,5 @@
 #include "verification/interfaces/python/src/extension/candidate.hpp"
 
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-
 #include <utility>
 
 #include "verification/interfaces/python/src/extension/arrays.hpp"
@@ -12,7 +9,6 @@
 namespace zeroproof::python {
 namespace {
 
-namespace nb = nanobind;
 using verification::CandidateFailure;
 using verification::Op;
 using verification::OpCall;
@@ -29,7 +25,7 @@ Status failure_named(const std::string& word) {
 
 }  // namespace
 
-PythonCandidate::PythonCandidate(std::string name, nb::object calls)
+PythonCandidate::PythonCandidate(std::string name, py::Object calls)
     : name_(std::move(name)), calls_(std::move(calls)) {}
 
 verification::OpFunction PythonCandidate::function(const Op& op, const std::string&) const {
@@ -40,13 +36,13 @@ verification::OpFunction PythonCandidate::function(const Op& op, const std::stri
 template <class Body>
 void PythonCandidate::ask(const Body& body) const {
   if (!pending_) {
-    const nb::gil_scoped_acquire lock;
+    const py::GilLock lock;
     try {
-      const nb::object said = body();
+      const py::Object said = body();
       if (said.is_none()) return;
-      const auto [status, reason] = nb::cast<std::pair<std::string, std::string>>(said);
+      const auto [status, reason] = py::cast<std::pair<std::string, std::string>>(said);
       throw CandidateFailure(failure_named(status), reason);
-    } catch (const nb::python_error&) {
+    } catch (const py::PythonError&) {
       pending_ = std::current_exception();
     }
   }
@@ -55,11 +51,11 @@ void PythonCandidate::ask(const Body& body) const {
 
 void PythonCandidate::run(const Op& op, OpCall& call) const {
   ask([&] {
-    nb::dict operands;
+    py::Dict operands;
     for (std::size_t k = 0; k < op.operands.size(); ++k) {
       const TensorView view = call.view(k);
-      operands[op.operands[k].name.c_str()] =
-          numpy_array(view, {static_cast<std::size_t>(view.numel)}, nb::none());
+      operands.set(op.operands[k].name,
+                   numpy_array(view, {static_cast<std::size_t>(view.numel)}, py::none()));
     }
     const auto settings = op.settings ? op.settings(call) : std::vector<OpSetting>{};
     return calls_.attr("call")(call.numel(), operands, dict_of(settings), call.exec.num_threads,

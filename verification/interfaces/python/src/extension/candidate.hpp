@@ -1,11 +1,10 @@
 #pragma once
 // A Python callable as a candidate.
 
-#include <nanobind/nanobind.h>
-
 #include <exception>
 #include <string>
 
+#include "verification/interfaces/python/src/extension/object.hpp"
 #include "verification/ops/op_candidate.hpp"
 
 namespace zeroproof::python {
@@ -16,7 +15,7 @@ class PythonCandidate final : public verification::OpCandidate {
   /// name: its name in ids. calls: the callable in this process (GuardedCalls), or in another one
   /// (zproof/isolation.py): call(numel, operands, settings, num_threads, text) writes results into
   /// the arrays of `operands`; settle(); both return None, or (status, reason).
-  PythonCandidate(std::string name, nanobind::object calls);
+  PythonCandidate(std::string name, py::Object calls);
 
   std::string id() const override { return "python/" + name_; }
   std::string side() const override { return "python " + name_; }
@@ -40,7 +39,7 @@ class PythonCandidate final : public verification::OpCandidate {
   void ask(const Body& body) const;
 
   std::string name_;
-  nanobind::object calls_;
+  py::Object calls_;
   mutable std::exception_ptr pending_;
 };
 

@@ -1,7 +1,5 @@
 #include "verification/interfaces/python/src/extension/guarded_calls.hpp"
 
-#include <nanobind/stl/string.h>
-
 #include <cfenv>
 #include <chrono>
 #include <thread>
@@ -17,7 +15,6 @@
 namespace zeroproof::python {
 namespace {
 
-namespace nb = nanobind;
 using verification::Access;
 using verification::CandidateFailure;
 using verification::Op;
@@ -38,46 +35,63 @@ class SameEnvironment {
   std::fenv_t before_{};
 };
 
-bool is_in_place(const nb::dict& settings) {
-  return settings.contains("in_place") && nb::cast<std::int64_t>(settings["in_place"]) == 1;
+bool is_in_place(const py::Dict& settings) {
+  return settings.contains("in_place") && py::cast<std::int64_t>(settings.at("in_place")) == 1;
 }
 
 /// None, or (status, reason) of a failure.
 template <class Body>
-nb::object said_by(const Body& body) {
+py::Object said_by(const Body& body) {
   try {
     body();
   } catch (const CandidateFailure& failure) {
-    return nb::make_tuple(std::string(verification::name(failure.status())), failure.what());
+    return py::make_tuple(std::string(verification::name(failure.status())), failure.what());
   }
-  return nb::none();
+  return py::none();
+}
+
+std::unique_ptr<GuardedCalls> guard(const std::string& op, const std::string& dtype,
+                                    const py::Object& invoke, bool read_only) {
+  return std::make_unique<GuardedCalls>(*judged_op(op, dtype_of(dtype)).op, invoke, read_only);
+}
+
+py::Object call_on(GuardedCalls& self, std::int64_t numel, const py::Dict& operands,
+                   const py::Dict& settings, int num_threads, const std::string& text) {
+  std::vector<TensorView> views;
+  for (const verification::Operand& one : self.op().operands)
+    views.push_back(host_array(operands.at(one.name), one.name, one.dtype, true).view);
+  return said_by([&] { self.call(numel, views, settings, num_threads, text); });
+}
+
+py::Object settle_on(GuardedCalls& self) {
+  return said_by([&] { self.settle(); });
 }
 
 }  // namespace
 
-GuardedCalls::GuardedCalls(const Op& op, nb::object invoke, bool read_only)
+GuardedCalls::GuardedCalls(const Op& op, py::Object invoke, bool read_only)
     : op_(&op), invoke_(std::move(invoke)), read_only_(read_only) {}
 GuardedCalls::~GuardedCalls() = default;
 
 void GuardedCalls::call(std::int64_t numel, const std::vector<TensorView>& operands,
-                        const nb::dict& settings, int num_threads, const std::string& text) {
+                        const py::Dict& settings, int num_threads, const std::string& text) {
   look_back();
   auto memory = std::make_shared<CallMemory>(*op_, numel, operands, text, is_in_place(settings));
   std::string environment;
   bool asked = false;
   {
-    nb::dict arrays;
-    const nb::capsule owner = owner_of(memory);
+    py::Dict arrays;
+    const py::Object owner = owner_of(memory);
     for (std::size_t k = 0; k < op_->operands.size(); ++k) {
       const bool writable =
           !read_only_ || op_->operands[k].access != Access::in || memory->in_place();
-      arrays[op_->operands[k].name.c_str()] =
-          numpy_array(memory->view(k), memory->shape(k), owner, writable);
+      arrays.set(op_->operands[k].name,
+                 numpy_array(memory->view(k), memory->shape(k), owner, writable));
     }
     const SameEnvironment same;
     const CandidateRuns running;
-    const nb::object said = invoke_(arrays, settings, num_threads);
-    if (!said.is_none()) throw CandidateFailure(Status::error, nb::cast<std::string>(said));
+    const py::Object said = invoke_(arrays, settings, num_threads);
+    if (!said.is_none()) throw CandidateFailure(Status::error, py::cast<std::string>(said));
     asked = running.asked_reference();
     environment = fp_environment_problem();
   }
@@ -111,37 +125,19 @@ void GuardedCalls::look_back() {
 
 void GuardedCalls::settle() {
   {
-    const nb::gil_scoped_release others_may_run;
+    const py::GilRelease others_may_run;
     std::this_thread::sleep_for(settling);
   }
   look_back();
   earlier_.clear();
 }
 
-void bind_guarded_calls(nb::module_& module) {
-  using namespace nb::literals;
-  nb::class_<GuardedCalls>(module, "GuardedCalls")
-      .def(
-          "__init__",
-          [](GuardedCalls* self, const std::string& op, const std::string& dtype, nb::object invoke,
-             bool read_only) {
-            new (self)
-                GuardedCalls(*judged_op(op, dtype_of(dtype)).op, std::move(invoke), read_only);
-          },
-          "op"_a, "dtype"_a, "invoke"_a, "read_only"_a)
-      .def(
-          "call",
-          [](GuardedCalls& self, std::int64_t numel, const nb::dict& operands,
-             const nb::dict& settings, int num_threads, const std::string& text) {
-            std::vector<TensorView> views;
-            for (const verification::Operand& one : self.op().operands) {
-              views.push_back(
-                  host_array(operands[one.name.c_str()], one.name, one.dtype, true).view);
-            }
-            return said_by([&] { self.call(numel, views, settings, num_threads, text); });
-          },
-          "numel"_a, "operands"_a, "settings"_a, "num_threads"_a, "text"_a)
-      .def("settle", [](GuardedCalls& self) { return said_by([&] { self.settle(); }); });
+void bind_guarded_calls(py::Module& module) {
+  py::Class<GuardedCalls>("GuardedCalls")
+      .init<&guard>({"op", "dtype", "invoke", "read_only"})
+      .def<&call_on>("call", {"numel", "operands", "settings", "num_threads", "text"})
+      .def<&settle_on>("settle")
+      .add_to(module);
 }
 
 }  // namespace zeroproof::python

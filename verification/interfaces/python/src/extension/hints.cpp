@@ -1,10 +1,5 @@
 #include "verification/interfaces/python/src/extension/hints.hpp"
 
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,12 +14,11 @@ namespace zeroproof::python {
 namespace {
 
 TensorView view_of(const Bytes& bytes, DType dtype) {
-  return {const_cast<std::uint8_t*>(bytes.data()), dtype,
-          static_cast<std::int64_t>(bytes.size()) / num_bytes(dtype)};
+  return {bytes.memory.data, dtype, bytes.memory.numel / num_bytes(dtype)};
 }
 
 std::string hint_of(const std::string& dtype, const Bytes& want, const Bytes& got,
-                    std::optional<Bytes> before,
+                    const std::optional<Bytes>& before,
                     const std::vector<std::pair<std::string, Bytes>>& others,
                     const std::vector<std::pair<std::string, double>>& factors) {
   const std::optional<SafeDType> known = parse_safe_dtype(dtype);
@@ -44,10 +38,8 @@ std::string hint_of(const std::string& dtype, const Bytes& want, const Bytes& go
 
 }  // namespace
 
-void bind_hints(nanobind::module_& module) {
-  using namespace nanobind::literals;
-  module.def("hint", &hint_of, "dtype"_a, "want"_a, "got"_a, "before"_a.none(), "others"_a,
-             "factors"_a);
+void bind_hints(py::Module& module) {
+  module.def<&hint_of>("hint", {"dtype", "want", "got", "before", "others", "factors"});
 }
 
 }  // namespace zeroproof::python

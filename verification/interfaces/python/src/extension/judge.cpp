@@ -1,8 +1,5 @@
 #include "verification/interfaces/python/src/extension/judge.hpp"
 
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <chrono>
 
 #include "common/base/error.hpp"
@@ -24,7 +21,6 @@
 namespace zeroproof::python {
 namespace {
 
-namespace nb = nanobind;
 using verification::Access;
 using verification::Fill;
 using verification::Op;
@@ -32,27 +28,27 @@ using verification::Result;
 using verification::RunReport;
 
 /// Inputs of a callable: operands with dtype and access, settings of every variant, fills.
-nb::dict describe_operation(const std::string& name, const std::string& dtype) {
+py::Dict describe_operation(const std::string& name, const std::string& dtype) {
   const Op& op = *judged_op(name, dtype_of(dtype)).op;
-  nb::list operands;
+  py::List operands;
   for (const auto& operand : op.operands) {
     const char* access = operand.access == Access::in    ? "in"
                          : operand.access == Access::out ? "out"
                                                          : "in_out";
     operands.append(
-        nb::make_tuple(operand.name, std::string(zeroproof::name(operand.dtype)), access));
+        py::make_tuple(operand.name, std::string(zeroproof::name(operand.dtype)), access));
   }
-  nb::list variants;
+  py::List variants;
   for (int v = 0; v < static_cast<int>(op.variants.size()); ++v) {
-    variants.append(nb::make_tuple(op.variants[v], dict_of(settings_of(op, v))));
+    variants.append(py::make_tuple(op.variants[v], dict_of(settings_of(op, v))));
   }
-  nb::list fills;
+  py::List fills;
   for (const Fill fill : op.fills) fills.append(std::string(verification::name(fill)));
-  nb::dict dict;
-  dict["name"] = op.name;
-  dict["operands"] = operands;
-  dict["variants"] = variants;
-  dict["fills"] = fills;
+  py::Dict dict;
+  dict.set("name", op.name);
+  dict.set("operands", operands);
+  dict.set("variants", variants);
+  dict.set("fills", fills);
   return dict;
 }
 
@@ -79,11 +75,11 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 /// Runs the cases of one callable; the interpreter's lock is taken between calls only where needed.
-RunReport judge(const std::string& op, const std::string& dtype,
-                const std::vector<std::string>& fills, const std::vector<int>& variants,
-                const std::string& name, const nb::object& calls, const std::string& accept,
-                std::uint64_t seed, std::uint64_t second_seed, const std::string& replay,
-                const std::vector<std::string>& notes) {
+py::Object judge(const std::string& op, const std::string& dtype,
+                 const std::vector<std::string>& fills, const std::vector<int>& variants,
+                 const std::string& name, const py::Object& calls, const std::string& accept,
+                 std::uint64_t seed, std::uint64_t second_seed, const std::string& replay,
+                 const std::vector<std::string>& notes) {
   const JudgedOp judged = judged_op(op, dtype_of(dtype));
   const Acceptance accepted = acceptance(accept);
   const auto expected = expectation(judged, {variants.begin(), variants.end()}, accepted.dialect);
@@ -113,29 +109,29 @@ RunReport judge(const std::string& op, const std::string& dtype,
   if (accepted.any_order) report.held_to = "any legal order";
   const auto begin = std::chrono::steady_clock::now();
   {
-    const nb::gil_scoped_release others_may_run;
+    const py::GilRelease others_may_run;
     report.results = run_op_cases(cases, options);
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   candidate.raise_pending();
-  return report;
+  return py::Class<RunReport>::wrap(std::make_unique<RunReport>(std::move(report)));
 }
 
-nb::list results_of(const RunReport& report) {
-  nb::list results;
+py::List results_of(const RunReport& report) {
+  py::List results;
   for (const Result& result : report.results) {
-    nb::dict dict;
-    dict["id"] = result.id;
-    dict["status"] = std::string(verification::name(result.status));
-    dict["reason"] = result.reason;
-    dict["held_to"] = result.held_to;
-    dict["compared"] = result.compared;
-    dict["differing"] = result.differing;
-    dict["replay"] = result.replay;
-    dict["failure"] = failure_line(result);
-    dict["details"] = verification::details_of(result);
-    dict["hint"] = result.divergence ? result.divergence->hint : "";
-    dict["order"] = result.divergence ? result.divergence->order : "";
+    py::Dict dict;
+    dict.set("id", result.id);
+    dict.set("status", std::string(verification::name(result.status)));
+    dict.set("reason", result.reason);
+    dict.set("held_to", result.held_to);
+    dict.set("compared", result.compared);
+    dict.set("differing", result.differing);
+    dict.set("replay", result.replay);
+    dict.set("failure", failure_line(result));
+    dict.set("details", verification::details_of(result));
+    dict.set("hint", result.divergence ? result.divergence->hint : "");
+    dict.set("order", result.divergence ? result.divergence->order : "");
     results.append(dict);
   }
   return results;
@@ -149,59 +145,58 @@ std::vector<std::string> save(const RunReport& report, const std::string& folder
   return verification::save_bundles(report, options, folder);
 }
 
+std::string text(const RunReport& report, bool colour) {
+  return verification::to_text(report, {colour, false});
+}
+
+std::string github(const RunReport& report, bool strict, const std::string& file,
+                   std::int64_t line) {
+  return verification::to_github(report, strict, {file, line});
+}
+
+std::string append_summary_of(const RunReport& report, bool strict) {
+  return verification::append_job_summary(
+      "zproof: " + verification::status_counts(report.results),
+      verification::summary_rows(report, strict));
+}
+
+std::string command_of(const std::string& level, const std::string& file, std::int64_t line,
+                       const std::string& title, const std::string& message) {
+  return verification::github_command(level, {file, line}, title, message);
+}
+
+std::string append_summary(const std::string& title,
+                           const std::vector<std::vector<std::string>>& rows) {
+  std::vector<verification::SummaryRow> all;
+  for (const auto& row : rows) all.push_back({row.at(0), row.at(1), row.at(2), row.at(3)});
+  return verification::append_job_summary(title, all);
+}
+
+std::string nearest_of(const std::string& word, const std::vector<std::string>& choices) {
+  return nearest(word, choices);
+}
+
 }  // namespace
 
-void bind_judge(nb::module_& module) {
-  using namespace nb::literals;
-  nb::class_<RunReport>(module, "Report")
-      .def(
-          "text",
-          [](const RunReport& r, bool colour) {
-            return verification::to_text(r, {colour, false});
-          },
-          "colour"_a)
-      .def("json", &verification::to_json)
-      .def("junit", &verification::to_junit, "strict"_a)
-      .def("html", &verification::to_html, "strict"_a)
-      .def(
-          "github",
-          [](const RunReport& r, bool strict, const std::string& file, std::int64_t line) {
-            return verification::to_github(r, strict, {file, line});
-          },
-          "strict"_a, "file"_a, "line"_a)
-      .def(
-          "append_job_summary",
-          [](const RunReport& r, bool strict) {
-            return verification::append_job_summary(
-                "zproof: " + verification::status_counts(r.results),
-                verification::summary_rows(r, strict));
-          },
-          "strict"_a)
-      .def("exit_code", &verification::exit_code, "strict"_a)
-      .def("results", &results_of)
-      .def("save", &save, "folder"_a, "flags"_a);
-  module.def(
-      "github_command",
-      [](const std::string& level, const std::string& file, std::int64_t line,
-         const std::string& title, const std::string& message) {
-        return verification::github_command(level, {file, line}, title, message);
-      },
-      "level"_a, "file"_a, "line"_a, "title"_a, "message"_a);
-  module.def(
-      "append_job_summary",
-      [](const std::string& title, const std::vector<std::vector<std::string>>& rows) {
-        std::vector<verification::SummaryRow> all;
-        for (const auto& row : rows) all.push_back({row.at(0), row.at(1), row.at(2), row.at(3)});
-        return verification::append_job_summary(title, all);
-      },
-      "title"_a, "rows"_a);
-  module.def("operation_names", &verification::plugin_operations);
-  module.def("describe_operation", &describe_operation, "name"_a, "dtype"_a);
-  module.def("nearest", [](const std::string& word, const std::vector<std::string>& choices) {
-    return nearest(word, choices);
-  });
-  module.def("judge", &judge, "op"_a, "dtype"_a, "fills"_a, "variants"_a, "name"_a, "calls"_a,
-             "accept"_a, "seed"_a, "second_seed"_a, "replay"_a, "notes"_a);
+void bind_judge(py::Module& module) {
+  py::Class<RunReport>("Report")
+      .def<&text>("text", {"colour"})
+      .def<&verification::to_json>("json")
+      .def<&verification::to_junit>("junit", {"strict"})
+      .def<&verification::to_html>("html", {"strict"})
+      .def<&github>("github", {"strict", "file", "line"})
+      .def<&append_summary_of>("append_job_summary", {"strict"})
+      .def<&verification::exit_code>("exit_code", {"strict"})
+      .def<&results_of>("results")
+      .def<&save>("save", {"folder", "flags"})
+      .add_to(module);
+  module.def<&command_of>("github_command", {"level", "file", "line", "title", "message"});
+  module.def<&append_summary>("append_job_summary", {"title", "rows"});
+  module.def<&verification::plugin_operations>("operation_names");
+  module.def<&describe_operation>("describe_operation", {"name", "dtype"});
+  module.def<&nearest_of>("nearest", {"word", "choices"});
+  module.def<&judge>("judge", {"op", "dtype", "fills", "variants", "name", "calls", "accept",
+                               "seed", "second_seed", "replay", "notes"});
 }
 
 }  // namespace zeroproof::python

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include "verification/interfaces/python/src/extension/binding.hpp"
 
 namespace zeroproof::python {
 
 /// Adds the functions of zproof/judge.py: the list of operations, and the judge.
-void bind_judge(nanobind::module_& module);
+void bind_judge(py::Module& module);
 
 }  // namespace zeroproof::python

@@ -1,8 +1,5 @@
 #include "verification/interfaces/python/src/extension/reference_ops.hpp"
 
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-
 #include <algorithm>
 #include <atomic>
 
@@ -26,10 +23,10 @@ void enter() {
   require_fp_environment("the thread that calls the reference");
 }
 
-HostArray input(nb::handle array, const char* name, DType dtype = DType::fp32) {
+HostArray input(const py::Object& array, const char* name, DType dtype = DType::fp32) {
   return host_array(array, name, dtype, false);
 }
-HostArray output(nb::handle array, const char* name, DType dtype = DType::fp32) {
+HostArray output(const py::Object& array, const char* name, DType dtype = DType::fp32) {
   return host_array(array, name, dtype, true);
 }
 
@@ -49,8 +46,8 @@ void apart(const HostArray& one, const HostArray& other, const std::string& name
 }
 
 /// One update in place, of a whole tensor; None for a state that the rule does not keep.
-void update(const std::string& rule, const nb::dict& settings, std::int64_t t, nb::handle grad,
-            nb::handle master, const nb::dict& state) {
+void update(const std::string& rule, const py::Dict& settings, std::int64_t t,
+            const py::Object& grad, const py::Object& master, const py::Dict& state) {
   enter();
   const OptimizerHyper hyper = hyper_of(rule, settings);
   const StepScalars scalars = reference::step_scalars(hyper, t, 0, 1);
@@ -59,15 +56,15 @@ void update(const std::string& rule, const nb::dict& settings, std::int64_t t, n
   apart(arrays[0], arrays[1], "master");
   const reference::StateSpans spans = per_slot([&](StateSlot slot) {
     const std::string name(zeroproof::name(slot));
-    if (!state.contains(name.c_str())) return Span<float>{};
-    arrays.push_back(output(state[name.c_str()], name.c_str()));
+    if (!state.contains(name)) return Span<float>{};
+    arrays.push_back(output(state.at(name), name.c_str()));
     same_shape(arrays[0], arrays.back(), name);
     for (std::size_t i = 0; i + 1 < arrays.size(); ++i) apart(arrays[i], arrays.back(), name);
     return arrays.back().as<float>();
   });
   const Span<const float> g = arrays[0].as<float>();
   const Span<float> p = arrays[1].as<float>();
-  const nb::gil_scoped_release others_may_run;
+  const py::GilRelease others_may_run;
   float trust_ratio = 1;
   if (traits_of(hyper.rule).trust_ratio) {
     TrustNorms norms;
@@ -79,7 +76,7 @@ void update(const std::string& rule, const nb::dict& settings, std::int64_t t, n
 }
 
 /// A new numpy array, after the same checks of `array` as in place.
-nb::object fp32_copy(nb::handle array, const std::string& name) {
+py::Object fp32_copy(const py::Object& array, const std::string& name) {
   const HostArray from = host_array(array, name, DType::fp32, false);
   const auto values = from.as<const float>();
   auto memory = std::make_shared<std::vector<float>>(values.begin(), values.end());
@@ -87,7 +84,7 @@ nb::object fp32_copy(nb::handle array, const std::string& name) {
   return numpy_array(view, from.shape, owner_of(std::move(memory)));
 }
 
-void cast(nb::handle source, nb::handle target, const std::string& dtype) {
+void cast(const py::Object& source, const py::Object& target, const std::string& dtype) {
   enter();
   const DType format = dtype_of(dtype);
   const HostArray from = input(source, "source");
@@ -103,7 +100,7 @@ void cast(nb::handle source, nb::handle target, const std::string& dtype) {
   reference::cast_to_e5m2({}, in, to.as<e5m2>());
 }
 
-void widen(nb::handle source, nb::handle target, const std::string& dtype) {
+void widen(const py::Object& source, const py::Object& target, const std::string& dtype) {
   enter();
   const DType format = dtype_of(dtype);
   const HostArray from = input(source, "source", format);
@@ -119,8 +116,8 @@ void widen(nb::handle source, nb::handle target, const std::string& dtype) {
   reference::widen_e5m2({}, from.as<const e5m2>(), out);
 }
 
-void stochastic_cast(nb::handle source, nb::handle target, std::uint64_t seed, std::uint64_t step,
-                     std::uint64_t first_index) {
+void stochastic_cast(const py::Object& source, const py::Object& target, std::uint64_t seed,
+                     std::uint64_t step, std::uint64_t first_index) {
   enter();
   const HostArray from = input(source, "source");
   const HostArray to = output(target, "target", DType::bf16);
@@ -130,7 +127,7 @@ void stochastic_cast(nb::handle source, nb::handle target, std::uint64_t seed, s
                                      to.as<bf16>());
 }
 
-bool unscale(nb::handle grad_sum, nb::handle unscaled_grad, float inv_scale) {
+bool unscale(const py::Object& grad_sum, const py::Object& unscaled_grad, float inv_scale) {
   enter();
   const HostArray from = input(grad_sum, "grad_sum");
   const HostArray to = output(unscaled_grad, "unscaled_grad");
@@ -138,7 +135,7 @@ bool unscale(nb::handle grad_sum, nb::handle unscaled_grad, float inv_scale) {
   return reference::unscale({}, inv_scale, from.as<const float>(), to.as<float>());
 }
 
-void clip(nb::handle unscaled_grad, nb::handle grad, float clip_coef) {
+void clip(const py::Object& unscaled_grad, const py::Object& grad, float clip_coef) {
   enter();
   const HostArray from = input(unscaled_grad, "unscaled_grad");
   const HostArray to = output(grad, "grad");
@@ -146,13 +143,13 @@ void clip(nb::handle unscaled_grad, nb::handle grad, float clip_coef) {
   reference::clip({}, clip_coef, from.as<const float>(), to.as<float>());
 }
 
-void clip_value(nb::handle grad, float value) {
+void clip_value(const py::Object& grad, float value) {
   enter();
   reference::clip_value({}, value, output(grad, "grad").as<float>());
 }
 
 /// Form chunk1024, exact, one or inf of R12, over tensors in turn; each begins a chunk of its own.
-double grad_norm(const nb::list& grads, const std::string& form) {
+double grad_norm(const py::List& grads, const std::string& form) {
   enter();
   static const std::vector<std::string> forms = {"chunk1024", "exact", "one", "inf"};
   const auto found = std::find(forms.begin(), forms.end(), form);
@@ -161,7 +158,7 @@ double grad_norm(const nb::list& grads, const std::string& form) {
   NormLimbs limbs;
   std::uint32_t amax = 0;
   int k = 0;
-  for (const nb::handle grad : grads) {
+  for (const py::Object& grad : grads.items()) {
     const HostArray array = input(grad, ("gradient " + std::to_string(k++)).c_str());
     const Span<const float> values = array.as<const float>();
     if (form == "chunk1024") reference::grad_norm_accumulate({}, values, limbs);
@@ -173,7 +170,7 @@ double grad_norm(const nb::list& grads, const std::string& form) {
   return form == "one" ? reference::grad_abs_finish(limbs) : reference::grad_norm_finish(limbs);
 }
 
-double grad_norm_p(nb::handle grad, double p) {
+double grad_norm_p(const py::Object& grad, double p) {
   enter();
   return reference::grad_norm_p({}, input(grad, "grad").as<const float>(), p);
 }
@@ -183,14 +180,14 @@ float clip_coef(double grad_norm, std::optional<double> max_norm) {
   return reference::clip_coef(grad_norm, max_norm);
 }
 
-void grad_sum(const nb::list& leaves, nb::handle sum) {
+void grad_sum(const py::List& leaves, const py::Object& sum) {
   enter();
   std::vector<HostArray> arrays;
   std::vector<Span<const float>> spans;
   const HostArray out = output(sum, "sum");
-  ZP_CHECK(nb::len(leaves) > 0, ErrorCode::invalid_argument, "leaves is empty",
+  ZP_CHECK(leaves.size() > 0, ErrorCode::invalid_argument, "leaves is empty",
            "a sum has at least one micro-batch", "pass a list of arrays");
-  for (const nb::handle leaf : leaves) {
+  for (const py::Object& leaf : leaves.items()) {
     arrays.push_back(input(leaf, ("leaf " + std::to_string(arrays.size())).c_str()));
     same_shape(arrays.back(), out, "sum");
     apart(arrays.back(), out, "sum");
@@ -199,27 +196,27 @@ void grad_sum(const nb::list& leaves, nb::handle sum) {
   reference::grad_sum({}, spans, out.as<float>());
 }
 
-nb::dict dict_of_state(const LossScalerState& state) {
-  nb::dict dict;
-  dict["log2_scale"] = state.log2_scale;
-  dict["growth_tracker"] = state.growth_tracker;
-  dict["hysteresis_left"] = state.hysteresis_left;
+py::Dict dict_of_state(const LossScalerState& state) {
+  py::Dict dict;
+  dict.set("log2_scale", state.log2_scale);
+  dict.set("growth_tracker", state.growth_tracker);
+  dict.set("hysteresis_left", state.hysteresis_left);
   return dict;
 }
 
-nb::dict loss_scaler_init(const nb::dict& config) {
+py::Dict loss_scaler_init(const py::Dict& config) {
   enter();
   return dict_of_state(reference::loss_scaler_init(scaler_of(config)));
 }
 
-nb::dict loss_scaler_update(const nb::dict& config, int log2_scale, int growth_tracker,
+py::Dict loss_scaler_update(const py::Dict& config, int log2_scale, int growth_tracker,
                             int hysteresis_left, bool found_inf) {
   enter();
   return dict_of_state(reference::loss_scaler_update(
       scaler_of(config), {log2_scale, growth_tracker, hysteresis_left}, found_inf));
 }
 
-nb::dict step_scalars(const std::string& rule, const nb::dict& settings, std::int64_t t,
+py::Dict step_scalars(const std::string& rule, const py::Dict& settings, std::int64_t t,
                       int log2_loss_scale, std::int64_t divisor) {
   enter();
   return dict_of(reference::step_scalars(hyper_of(rule, settings), t, log2_loss_scale, divisor));
@@ -233,27 +230,25 @@ CandidateRuns::CandidateRuns() {
 CandidateRuns::~CandidateRuns() { --candidates_running; }
 bool CandidateRuns::asked_reference() const { return reference_calls > 0; }
 
-void bind_reference(nb::module_& module) {
-  using namespace nb::literals;
-  module.def("update", &update, "rule"_a, "settings"_a, "t"_a, "grad"_a.none(), "master"_a.none(),
-             "state"_a);
-  module.def("step_scalars", &step_scalars, "rule"_a, "settings"_a, "t"_a, "log2_loss_scale"_a,
-             "divisor"_a);
-  module.def("fp32_copy", &fp32_copy, "array"_a.none(), "name"_a);
-  module.def("cast", &cast, "source"_a.none(), "target"_a.none(), "dtype"_a);
-  module.def("widen", &widen, "source"_a.none(), "target"_a.none(), "dtype"_a);
-  module.def("stochastic_cast", &stochastic_cast, "source"_a.none(), "target"_a.none(), "seed"_a,
-             "step"_a, "first_index"_a);
-  module.def("unscale", &unscale, "grad_sum"_a.none(), "unscaled_grad"_a.none(), "inv_scale"_a);
-  module.def("clip", &clip, "unscaled_grad"_a.none(), "grad"_a.none(), "clip_coef"_a);
-  module.def("clip_value", &clip_value, "grad"_a.none(), "clip_value"_a);
-  module.def("clip_coef", &clip_coef, "grad_norm"_a, "max_norm"_a.none());
-  module.def("grad_norm", &grad_norm, "grads"_a, "form"_a);
-  module.def("grad_norm_p", &grad_norm_p, "grad"_a.none(), "p"_a);
-  module.def("grad_sum", &grad_sum, "leaves"_a, "sum"_a.none());
-  module.def("loss_scaler_init", &loss_scaler_init, "config"_a);
-  module.def("loss_scaler_update", &loss_scaler_update, "config"_a, "log2_scale"_a,
-             "growth_tracker"_a, "hysteresis_left"_a, "found_inf"_a);
+void bind_reference(py::Module& module) {
+  module.def<&update>("update", {"rule", "settings", "t", "grad", "master", "state"});
+  module.def<&step_scalars>("step_scalars",
+                            {"rule", "settings", "t", "log2_loss_scale", "divisor"});
+  module.def<&fp32_copy>("fp32_copy", {"array", "name"});
+  module.def<&cast>("cast", {"source", "target", "dtype"});
+  module.def<&widen>("widen", {"source", "target", "dtype"});
+  module.def<&stochastic_cast>("stochastic_cast",
+                               {"source", "target", "seed", "step", "first_index"});
+  module.def<&unscale>("unscale", {"grad_sum", "unscaled_grad", "inv_scale"});
+  module.def<&clip>("clip", {"unscaled_grad", "grad", "clip_coef"});
+  module.def<&clip_value>("clip_value", {"grad", "clip_value"});
+  module.def<&clip_coef>("clip_coef", {"grad_norm", "max_norm"});
+  module.def<&grad_norm>("grad_norm", {"grads", "form"});
+  module.def<&grad_norm_p>("grad_norm_p", {"grad", "p"});
+  module.def<&grad_sum>("grad_sum", {"leaves", "sum"});
+  module.def<&loss_scaler_init>("loss_scaler_init", {"config"});
+  module.def<&loss_scaler_update>("loss_scaler_update", {"config", "log2_scale", "growth_tracker",
+                                                         "hysteresis_left", "found_inf"});
 }
 
 }  // namespace zeroproof::python

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include "verification/interfaces/python/src/extension/binding.hpp"
 
 namespace zeroproof::python {
 
 /// Adds the reference implementations to the module, each on arrays and in place, for
 /// zproof/reference.py.
-void bind_reference(nanobind::module_& module);
+void bind_reference(py::Module& module);
 
 /// While an instance lives, a candidate is computing: calls of a reference implementation from any
 /// thread are recorded.

@@ -1,7 +1,5 @@
 #include "verification/interfaces/python/src/extension/settings.hpp"
 
-#include <nanobind/stl/string.h>
-
 #include <functional>
 #include <map>
 #include <vector>
@@ -9,31 +7,30 @@
 #include "common/base/dtype.hpp"
 #include "common/base/error.hpp"
 #include "verification/cases/config/nearest.hpp"
+#include "verification/interfaces/python/src/extension/convert.hpp"
 
 namespace zeroproof::python {
 namespace {
 
-namespace nb = nanobind;
-
 template <class T>
-T read(nb::handle value, const std::string& name, const char* kind) {
-  T result{};
-  const bool is_flag = std::is_same_v<T, bool>;
-  if (nb::isinstance<nb::bool_>(value) == is_flag && nb::try_cast(value, result)) return result;
-  PyErr_Clear();
-  const std::string text = name + " is " + nb::cast<std::string>(nb::str(nb::repr(value))) +
+T read(const py::Object& value, const std::string& name, const char* kind) {
+  // True is no number
+  if (const std::optional<T> result = py::from_python<T>(value);
+      result && (std::is_same_v<T, bool> || PyBool_Check(value.get()) == 0))
+    return *result;
+  const std::string text = name + " is " +
+                           py::text_of(py::Object::take(PyObject_Repr(value.get()))) +
                            " (it must be " + kind + "); pass one";
-  PyErr_SetString(PyExc_TypeError, text.c_str());
-  throw nb::python_error();
+  py::raise(PyExc_TypeError, text);
 }
 
-double real(nb::handle value, const std::string& name) {
+double real(const py::Object& value, const std::string& name) {
   return read<double>(value, name, "a number");
 }
-bool flag(nb::handle value, const std::string& name) {
+bool flag(const py::Object& value, const std::string& name) {
   return read<bool>(value, name, "True or False");
 }
-int whole(nb::handle value, const std::string& name) {
+int whole(const py::Object& value, const std::string& name) {
   return read<int>(value, name, "a whole number of 32 bits");
 }
 
@@ -56,12 +53,12 @@ const Value& look_up(const std::map<std::string, Value>& table, const std::strin
 /// Sets the fields that a dict names.
 template <class Settings>
 using Setters =
-    std::map<std::string, std::function<void(Settings&, nb::handle, const std::string&)>>;
+    std::map<std::string, std::function<void(Settings&, const py::Object&, const std::string&)>>;
 
 template <class Settings>
-void apply(const Setters<Settings>& setters, const nb::dict& given, Settings& settings) {
-  for (const auto& [key, value] : given) {
-    const auto name = nb::cast<std::string>(key);
+void apply(const Setters<Settings>& setters, const py::Dict& given, Settings& settings) {
+  for (const auto& [key, value] : given.items()) {
+    const auto name = py::cast<std::string>(key);
     look_up(setters, name, "setting", "it would have no effect")(settings, value, name);
   }
 }
@@ -69,27 +66,31 @@ void apply(const Setters<Settings>& setters, const nb::dict& given, Settings& se
 const Setters<OptimizerHyper>& hyper_setters() {
   using H = OptimizerHyper;
   static const Setters<H> setters = {
-      {"lr", [](H& h, nb::handle v, const std::string& n) { h.lr = real(v, n); }},
-      {"beta1",
-       [](H& h, nb::handle v, const std::string& n) { h.beta1 = static_cast<float>(real(v, n)); }},
-      {"beta2",
-       [](H& h, nb::handle v, const std::string& n) { h.beta2 = static_cast<float>(real(v, n)); }},
-      {"eps", [](H& h, nb::handle v, const std::string& n) { h.eps = real(v, n); }},
+      {"lr", [](H& h, const py::Object& v, const std::string& n) { h.lr = real(v, n); }},
+      {"beta1", [](H& h, const py::Object& v,
+                   const std::string& n) { h.beta1 = static_cast<float>(real(v, n)); }},
+      {"beta2", [](H& h, const py::Object& v,
+                   const std::string& n) { h.beta2 = static_cast<float>(real(v, n)); }},
+      {"eps", [](H& h, const py::Object& v, const std::string& n) { h.eps = real(v, n); }},
       {"weight_decay",
-       [](H& h, nb::handle v, const std::string& n) { h.weight_decay = real(v, n); }},
+       [](H& h, const py::Object& v, const std::string& n) { h.weight_decay = real(v, n); }},
       {"bias_correction",
-       [](H& h, nb::handle v, const std::string& n) { h.bias_correction = flag(v, n); }},
-      {"amsgrad", [](H& h, nb::handle v, const std::string& n) { h.amsgrad = flag(v, n); }},
-      {"maximize", [](H& h, nb::handle v, const std::string& n) { h.maximize = flag(v, n); }},
-      {"momentum", [](H& h, nb::handle v, const std::string& n) { h.momentum = real(v, n); }},
-      {"dampening", [](H& h, nb::handle v, const std::string& n) { h.dampening = real(v, n); }},
-      {"nesterov", [](H& h, nb::handle v, const std::string& n) { h.nesterov = flag(v, n); }},
+       [](H& h, const py::Object& v, const std::string& n) { h.bias_correction = flag(v, n); }},
+      {"amsgrad", [](H& h, const py::Object& v, const std::string& n) { h.amsgrad = flag(v, n); }},
+      {"maximize",
+       [](H& h, const py::Object& v, const std::string& n) { h.maximize = flag(v, n); }},
+      {"momentum",
+       [](H& h, const py::Object& v, const std::string& n) { h.momentum = real(v, n); }},
+      {"dampening",
+       [](H& h, const py::Object& v, const std::string& n) { h.dampening = real(v, n); }},
+      {"nesterov",
+       [](H& h, const py::Object& v, const std::string& n) { h.nesterov = flag(v, n); }},
       {"max_norm",
-       [](H& h, nb::handle v, const std::string& n) {
+       [](H& h, const py::Object& v, const std::string& n) {
          h.max_norm.reset();
          if (!v.is_none()) h.max_norm = real(v, n);
        }},
-      {"clip_value", [](H& h, nb::handle v, const std::string& n) {
+      {"clip_value", [](H& h, const py::Object& v, const std::string& n) {
          h.clip_value.reset();
          if (!v.is_none()) h.clip_value = real(v, n);
        }}};
@@ -106,22 +107,25 @@ const Setters<LossScalerConfig>& scaler_setters() {
       {"growth", HysteresisRefill::growth}, {"good_step", HysteresisRefill::good_step}};
   static const Setters<S> setters = {
       {"kind",
-       [](S& s, nb::handle v, const std::string& n) {
+       [](S& s, const py::Object& v, const std::string& n) {
          s.kind = look_up(kinds, read<std::string>(v, n, "a word"), "kind of loss scaler",
                           "it selects the effect of an overflow");
        }},
       {"log2_initial",
-       [](S& s, nb::handle v, const std::string& n) { s.log2_initial = whole(v, n); }},
+       [](S& s, const py::Object& v, const std::string& n) { s.log2_initial = whole(v, n); }},
       {"log2_growth",
-       [](S& s, nb::handle v, const std::string& n) { s.log2_growth = whole(v, n); }},
+       [](S& s, const py::Object& v, const std::string& n) { s.log2_growth = whole(v, n); }},
       {"log2_backoff",
-       [](S& s, nb::handle v, const std::string& n) { s.log2_backoff = whole(v, n); }},
-      {"log2_min", [](S& s, nb::handle v, const std::string& n) { s.log2_min = whole(v, n); }},
-      {"log2_max", [](S& s, nb::handle v, const std::string& n) { s.log2_max = whole(v, n); }},
+       [](S& s, const py::Object& v, const std::string& n) { s.log2_backoff = whole(v, n); }},
+      {"log2_min",
+       [](S& s, const py::Object& v, const std::string& n) { s.log2_min = whole(v, n); }},
+      {"log2_max",
+       [](S& s, const py::Object& v, const std::string& n) { s.log2_max = whole(v, n); }},
       {"growth_interval",
-       [](S& s, nb::handle v, const std::string& n) { s.growth_interval = whole(v, n); }},
-      {"hysteresis", [](S& s, nb::handle v, const std::string& n) { s.hysteresis = whole(v, n); }},
-      {"refill", [](S& s, nb::handle v, const std::string& n) {
+       [](S& s, const py::Object& v, const std::string& n) { s.growth_interval = whole(v, n); }},
+      {"hysteresis",
+       [](S& s, const py::Object& v, const std::string& n) { s.hysteresis = whole(v, n); }},
+      {"refill", [](S& s, const py::Object& v, const std::string& n) {
          s.refill = look_up(refills, read<std::string>(v, n, "a word"), "refill",
                             "it decides when the "
                             "hysteresis is refilled");
@@ -129,9 +133,9 @@ const Setters<LossScalerConfig>& scaler_setters() {
   return setters;
 }
 
-std::vector<std::string> globs(nb::handle value, const std::string& name) {
+std::vector<std::string> globs(const py::Object& value, const std::string& name) {
   std::vector<std::string> all;
-  for (const nb::handle one : nb::cast<nb::list>(value))
+  for (const py::Object& one : py::cast<py::List>(value).items())
     all.push_back(read<std::string>(one, name, "a list of words"));
   return all;
 }
@@ -139,46 +143,48 @@ std::vector<std::string> globs(nb::handle value, const std::string& name) {
 const Setters<GroupRule>& param_group_setters() {
   using G = GroupRule;
   static const Setters<G> setters = {
-      {"name", [](G& g, nb::handle v,
+      {"name", [](G& g, const py::Object& v,
                   const std::string& n) { g.name = read<std::string>(v, n, "a word"); }},
-      {"match", [](G& g, nb::handle v, const std::string& n) { g.match = globs(v, n); }},
-      {"vectors", [](G& g, nb::handle v, const std::string& n) { g.vectors = flag(v, n); }},
-      {"lr_mult", [](G& g, nb::handle v, const std::string& n) { g.lr_mult = real(v, n); }},
+      {"match", [](G& g, const py::Object& v, const std::string& n) { g.match = globs(v, n); }},
+      {"vectors", [](G& g, const py::Object& v, const std::string& n) { g.vectors = flag(v, n); }},
+      {"lr_mult", [](G& g, const py::Object& v, const std::string& n) { g.lr_mult = real(v, n); }},
       {"weight_decay_mult",
-       [](G& g, nb::handle v, const std::string& n) { g.weight_decay_mult = real(v, n); }},
-      {"lr", [](G& g, nb::handle v, const std::string& n) { g.lr = real(v, n); }}};
+       [](G& g, const py::Object& v, const std::string& n) { g.weight_decay_mult = real(v, n); }},
+      {"lr", [](G& g, const py::Object& v, const std::string& n) { g.lr = real(v, n); }}};
   return setters;
 }
 
 const Setters<ClipGroupRule>& clip_group_setters() {
   using G = ClipGroupRule;
   static const Setters<G> setters = {
-      {"name", [](G& g, nb::handle v,
+      {"name", [](G& g, const py::Object& v,
                   const std::string& n) { g.name = read<std::string>(v, n, "a word"); }},
-      {"match", [](G& g, nb::handle v, const std::string& n) { g.match = globs(v, n); }},
-      {"vectors", [](G& g, nb::handle v, const std::string& n) { g.vectors = flag(v, n); }},
-      {"max_norm", [](G& g, nb::handle v, const std::string& n) { g.max_norm = real(v, n); }}};
+      {"match", [](G& g, const py::Object& v, const std::string& n) { g.match = globs(v, n); }},
+      {"vectors", [](G& g, const py::Object& v, const std::string& n) { g.vectors = flag(v, n); }},
+      {"max_norm",
+       [](G& g, const py::Object& v, const std::string& n) { g.max_norm = real(v, n); }}};
   return setters;
 }
 
 template <class Rule>
-std::vector<Rule> groups_of(const Setters<Rule>& setters, const nb::list& given) {
+std::vector<Rule> groups_of(const Setters<Rule>& setters, const py::List& given) {
   std::vector<Rule> rules;
-  for (const nb::handle one : given) apply(setters, nb::cast<nb::dict>(one), rules.emplace_back());
+  for (const py::Object& one : given.items())
+    apply(setters, py::cast<py::Dict>(one), rules.emplace_back());
   return rules;
 }
 
 }  // namespace
 
-std::vector<GroupRule> param_groups_of(const nb::list& groups) {
+std::vector<GroupRule> param_groups_of(const py::List& groups) {
   return groups_of(param_group_setters(), groups);
 }
 
-std::vector<ClipGroupRule> clip_groups_of(const nb::list& groups) {
+std::vector<ClipGroupRule> clip_groups_of(const py::List& groups) {
   return groups_of(clip_group_setters(), groups);
 }
 
-OptimizerHyper hyper_of(const std::string& rule, const nb::dict& settings) {
+OptimizerHyper hyper_of(const std::string& rule, const py::Dict& settings) {
   std::map<std::string, UpdateRule> rules;
   for (const RuleTraits& traits : update_rules) rules[std::string(traits.name)] = traits.rule;
   OptimizerHyper hyper;
@@ -188,7 +194,7 @@ OptimizerHyper hyper_of(const std::string& rule, const nb::dict& settings) {
   return hyper;
 }
 
-LossScalerConfig scaler_of(const nb::dict& settings) {
+LossScalerConfig scaler_of(const py::Dict& settings) {
   LossScalerConfig config;
   apply(scaler_setters(), settings, config);
   return config;
@@ -203,30 +209,30 @@ DType dtype_of(const std::string& name) {
   return look_up(names, name, "dtype", "its bits have no meaning here");
 }
 
-nb::dict dict_of(const std::vector<verification::OpSetting>& settings) {
-  nb::dict dict;
+py::Dict dict_of(const std::vector<verification::OpSetting>& settings) {
+  py::Dict dict;
   for (const verification::OpSetting& setting : settings)
-    std::visit([&](auto value) { dict[setting.name.c_str()] = value; }, setting.value);
+    std::visit([&](auto value) { dict.set(setting.name, value); }, setting.value);
   return dict;
 }
 
-nb::dict dict_of(const StepScalars& s) {
-  nb::dict dict;
-  dict["inv_scale"] = s.inv_scale;
-  dict["beta1"] = s.beta1;
-  dict["one_minus_beta1"] = s.one_minus_beta1;
-  dict["beta2"] = s.beta2;
-  dict["one_minus_beta2"] = s.one_minus_beta2;
-  dict["sqrt_bias_correction2"] = s.sqrt_bias_correction2;
-  dict["step_size"] = s.step_size;
-  dict["eps"] = s.eps;
-  dict["lr_weight_decay"] = s.lr_weight_decay;
-  dict["weight_decay"] = s.weight_decay;
-  dict["lr"] = s.lr;
-  dict["momentum"] = s.momentum;
-  dict["one_minus_dampening"] = s.one_minus_dampening;
-  dict["has_decay"] = s.has_decay;
-  dict["is_first"] = s.is_first;
+py::Dict dict_of(const StepScalars& s) {
+  py::Dict dict;
+  dict.set("inv_scale", s.inv_scale);
+  dict.set("beta1", s.beta1);
+  dict.set("one_minus_beta1", s.one_minus_beta1);
+  dict.set("beta2", s.beta2);
+  dict.set("one_minus_beta2", s.one_minus_beta2);
+  dict.set("sqrt_bias_correction2", s.sqrt_bias_correction2);
+  dict.set("step_size", s.step_size);
+  dict.set("eps", s.eps);
+  dict.set("lr_weight_decay", s.lr_weight_decay);
+  dict.set("weight_decay", s.weight_decay);
+  dict.set("lr", s.lr);
+  dict.set("momentum", s.momentum);
+  dict.set("one_minus_dampening", s.one_minus_dampening);
+  dict.set("has_decay", s.has_decay);
+  dict.set("is_first", s.is_first);
   return dict;
 }
 

@@ -1,9 +1,5 @@
 #include "verification/interfaces/python/src/extension/step.hpp"
 
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -33,7 +29,7 @@ Value word(const std::vector<std::pair<std::string, Value>>& table, const std::s
 }
 
 /// Copies one tensor's elements to its place; the padding between tensors is not changed.
-void put(nb::handle array, const std::string& name, DType dtype, const TensorSlot& slot,
+void put(const py::Object& array, const std::string& name, DType dtype, const TensorSlot& slot,
          std::byte* to) {
   const HostArray from = host_array(array, name, dtype, false);
   const std::vector<std::int64_t> shape(from.shape.begin(), from.shape.end());
@@ -46,30 +42,30 @@ void put(nb::handle array, const std::string& name, DType dtype, const TensorSlo
               static_cast<std::size_t>(from.view.num_bytes()));
 }
 
-std::vector<float> flat(const nb::list& arrays, const std::string& what, const FlatLayout& layout) {
+std::vector<float> flat(const py::List& arrays, const std::string& what, const FlatLayout& layout) {
   std::vector<float> values(layout.padded_numel());
   for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorSlot& slot = layout.tensors()[i];
-    put(arrays[i], what + " of " + slot.name, DType::fp32, slot,
+    put(arrays.at(i), what + " of " + slot.name, DType::fp32, slot,
         reinterpret_cast<std::byte*>(values.data()));
   }
   return values;
 }
 
-std::vector<std::byte> leaf_of(const nb::list& arrays, std::size_t number, DType dtype,
+std::vector<std::byte> leaf_of(const py::List& arrays, std::size_t number, DType dtype,
                                const FlatLayout& layout) {
   const auto bytes = static_cast<std::size_t>(layout.padded_numel() * num_bytes(dtype));
   std::vector<std::byte> leaf(bytes, std::byte{0xFF});  // padding: must not be read
   for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorSlot& slot = layout.tensors()[i];
-    put(arrays[i], "the gradient of " + slot.name + " in micro-batch " + std::to_string(number),
+    put(arrays.at(i), "the gradient of " + slot.name + " in micro-batch " + std::to_string(number),
         dtype, slot, leaf.data());
   }
   return leaf;
 }
 
 template <class T>
-nb::object own_array(std::vector<T> values, DType dtype, const std::vector<std::size_t>& shape) {
+py::Object own_array(std::vector<T> values, DType dtype, const std::vector<std::size_t>& shape) {
   auto memory = std::make_shared<std::vector<T>>(std::move(values));
   const auto numel = static_cast<std::int64_t>(memory->size() * sizeof(T)) / num_bytes(dtype);
   const TensorView view = {memory->data(), dtype, numel};
@@ -78,10 +74,10 @@ nb::object own_array(std::vector<T> values, DType dtype, const std::vector<std::
 
 /// The tensors of an undistributed buffer, each a separate array.
 template <class T>
-nb::list tensors_of(const std::vector<T>& values, DType dtype, const FlatLayout& layout) {
+py::List tensors_of(const std::vector<T>& values, DType dtype, const FlatLayout& layout) {
   const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
   const std::int64_t width = num_bytes(dtype);
-  nb::list list;
+  py::List list;
   for (const TensorSlot& slot : layout.tensors()) {
     const auto* from = bytes + slot.begin * width;
     list.append(own_array(std::vector<std::byte>(from, from + slot.numel * width), dtype,
@@ -90,14 +86,14 @@ nb::list tensors_of(const std::vector<T>& values, DType dtype, const FlatLayout&
   return list;
 }
 
-nb::list taps_of(std::vector<ObservedBuffer> observers) {
-  nb::list list;
+py::List taps_of(std::vector<ObservedBuffer> observers) {
+  py::List list;
   for (ObservedBuffer& observer : observers) {
-    nb::list ranges;
+    py::List ranges;
     for (const FlatRange& range : observer.ranges)
-      ranges.append(nb::make_tuple(range.begin, range.end));
+      ranges.append(py::make_tuple(range.begin, range.end));
     const auto numel = observer.bytes.size() / static_cast<std::size_t>(num_bytes(observer.dtype));
-    list.append(nb::make_tuple(std::string(name(observer.phase)), observer.rank,
+    list.append(py::make_tuple(std::string(name(observer.phase)), observer.rank,
                                std::string(name(observer.buffer)), ranges,
                                std::string(name(observer.dtype)),
                                own_array(std::move(observer.bytes), observer.dtype, {numel})));
@@ -105,12 +101,12 @@ nb::list taps_of(std::vector<ObservedBuffer> observers) {
   return list;
 }
 
-StepRequest request_of(const nb::dict& options) {
-  const auto text = [&](const char* key) { return nb::cast<std::string>(options[key]); };
+StepRequest request_of(const py::Dict& options) {
+  const auto text = [&](const char* key) { return py::cast<std::string>(options.at(key)); };
   StepRequest request;
-  request.world_size = nb::cast<int>(options["world"]);
-  request.stage = nb::cast<int>(options["stage"]);
-  request.bucket_numel = nb::cast<std::int64_t>(options["bucket"]);
+  request.world_size = py::cast<int>(options.at("world"));
+  request.stage = py::cast<int>(options.at("stage"));
+  request.bucket_numel = py::cast<std::int64_t>(options.at("bucket"));
   ZP_CHECK(request.world_size >= 1 && request.world_size <= 256, ErrorCode::invalid_argument,
            "world is " + std::to_string(request.world_size),
            "every rank is a thread of this process", "use 1 to 256 ranks");
@@ -119,7 +115,7 @@ StepRequest request_of(const nb::dict& options) {
            "parameters are " + std::string(name(request.param_dtype)),
            "zproof.step returns no scales for 8-bit parameters", "use fp32, bf16 or fp16");
   request.grad_dtype = dtype_of(text("grad_dtype"));
-  request.hyper = hyper_of(text("rule"), nb::cast<nb::dict>(options["settings"]));
+  request.hyper = hyper_of(text("rule"), py::cast<py::Dict>(options.at("settings")));
   request.hyper.norm = word<NormForm>({{"chunk1024", NormForm::chunk1024},
                                        {"exact", NormForm::exact},
                                        {"inf", NormForm::inf},
@@ -136,26 +132,26 @@ StepRequest request_of(const nb::dict& options) {
                         text("on_nonfinite"), "policy for gradients that are not finite");
   request.grad_sum = word<GradSum>({{"tree", GradSum::tree}, {"binned", GradSum::binned}},
                                    text("grad_sum"), "gradient sum");
-  request.scaler = scaler_of(nb::cast<nb::dict>(options["scaler"]));
-  request.param_groups = param_groups_of(nb::cast<nb::list>(options["param_groups"]));
-  request.clip_groups = clip_groups_of(nb::cast<nb::list>(options["clip_groups"]));
-  request.observers = nb::cast<bool>(options["taps"]);
+  request.scaler = scaler_of(py::cast<py::Dict>(options.at("scaler")));
+  request.param_groups = param_groups_of(py::cast<py::List>(options.at("param_groups")));
+  request.clip_groups = clip_groups_of(py::cast<py::List>(options.at("clip_groups")));
+  request.observers = py::cast<bool>(options.at("taps"));
   return request;
 }
 
-LossScalerState scaler_state(const nb::dict& state, const LossScalerConfig& config) {
+LossScalerState scaler_state(const py::Dict& state, const LossScalerConfig& config) {
   if (!state.contains("scaler")) return reference::loss_scaler_init(config);
-  const auto words = nb::cast<nb::dict>(state["scaler"]);
-  return {nb::cast<int>(words["log2_scale"]), nb::cast<int>(words["growth_tracker"]),
-          nb::cast<int>(words["hysteresis_left"])};
+  const auto words = py::cast<py::Dict>(state.at("scaler"));
+  return {py::cast<int>(words.at("log2_scale")), py::cast<int>(words.at("growth_tracker")),
+          py::cast<int>(words.at("hysteresis_left"))};
 }
 
 /// A buffer that these settings do not keep would be ignored silently.
-void require_kept(const nb::dict& state, const OptimizerHyper& hyper) {
+void require_kept(const py::Dict& state, const OptimizerHyper& hyper) {
   std::vector<std::string> known = {"applied_steps", "scaler"};
   for (const StateSlot slot : kept_slots(hyper)) known.emplace_back(name(slot));
-  for (const auto& [key, value] : state) {
-    const auto buffer = nb::cast<std::string>(key);
+  for (const auto& [key, value] : state.items()) {
+    const auto buffer = py::cast<std::string>(key);
     ZP_CHECK(std::ranges::find(known, buffer) != known.end(), ErrorCode::config,
              "state has " + buffer, "a step with these settings keeps no such buffer",
              "leave it out, or set amsgrad or momentum");
@@ -164,9 +160,9 @@ void require_kept(const nb::dict& state, const OptimizerHyper& hyper) {
 
 /// Buffers by name, each a list of tensors in the order of `names`; absent state is the initial
 /// state.
-nb::dict sharded_step(const std::vector<std::string>& names, const Shapes& shapes,
-                      const nb::list& master, const nb::list& micro_batches, const nb::dict& state,
-                      const nb::dict& options) {
+py::Dict sharded_step(const std::vector<std::string>& names, const Shapes& shapes,
+                      const py::List& master, const py::List& micro_batches, const py::Dict& state,
+                      const py::Dict& options) {
   const StepRequest request = request_of(options);
   StepInput input;
   for (std::size_t i = 0; i < names.size(); ++i) input.params.push_back({names[i], shapes[i]});
@@ -175,50 +171,49 @@ nb::dict sharded_step(const std::vector<std::string>& names, const Shapes& shape
   require_kept(state, request.hyper);
   for (const StateSlot slot : kept_slots(request.hyper)) {
     const std::string buffer(name(slot));
-    input.kept[slot] = state.contains(buffer.c_str())
-                           ? flat(nb::cast<nb::list>(state[buffer.c_str()]), buffer, layout)
+    input.kept[slot] = state.contains(buffer)
+                           ? flat(py::cast<py::List>(state.at(buffer)), buffer, layout)
                            : std::vector<float>(layout.padded_numel());
   }
-  for (const nb::handle leaf : micro_batches)
+  for (const py::Object& leaf : micro_batches.items())
     input.leaves.push_back(
-        leaf_of(nb::cast<nb::list>(leaf), input.leaves.size(), request.grad_dtype, layout));
+        leaf_of(py::cast<py::List>(leaf), input.leaves.size(), request.grad_dtype, layout));
   if (state.contains("applied_steps"))
-    input.applied_steps = nb::cast<std::int64_t>(state["applied_steps"]);
+    input.applied_steps = py::cast<std::int64_t>(state.at("applied_steps"));
   input.scaler = scaler_state(state, request.scaler);
 
   StepOutput output;
   {
-    const nb::gil_scoped_release others_may_run;
+    const py::GilRelease others_may_run;
     output = step_on_virtual_ranks(layout, input, request);
   }
-  nb::dict buffers;
+  py::Dict buffers;
   for (const auto& [id, values] : output.kept)
-    buffers[std::string(name(id)).c_str()] = tensors_of(values, DType::fp32, layout);
-  nb::list offsets;
+    buffers.set(std::string(name(id)), tensors_of(values, DType::fp32, layout));
+  py::List offsets;
   for (const TensorSlot& slot : layout.tensors()) offsets.append(slot.begin);
-  nb::dict scaler;
-  scaler["log2_scale"] = output.scaler.log2_scale;
-  scaler["growth_tracker"] = output.scaler.growth_tracker;
-  scaler["hysteresis_left"] = output.scaler.hysteresis_left;
-  nb::dict result;
-  result["skipped"] = output.skipped;
-  result["grad_norm"] = output.grad_norm;
-  result["clip_coef"] = output.clip_coef;
-  result["applied_steps"] = output.applied_steps;
-  result["scaler"] = scaler;
-  result["buffers"] = buffers;
-  result["param"] = tensors_of(output.param, request.param_dtype, layout);
-  result["offsets"] = offsets;
-  result["taps"] = taps_of(std::move(output.observers));
+  py::Dict scaler;
+  scaler.set("log2_scale", output.scaler.log2_scale);
+  scaler.set("growth_tracker", output.scaler.growth_tracker);
+  scaler.set("hysteresis_left", output.scaler.hysteresis_left);
+  py::Dict result;
+  result.set("skipped", output.skipped);
+  result.set("grad_norm", output.grad_norm);
+  result.set("clip_coef", output.clip_coef);
+  result.set("applied_steps", output.applied_steps);
+  result.set("scaler", scaler);
+  result.set("buffers", buffers);
+  result.set("param", tensors_of(output.param, request.param_dtype, layout));
+  result.set("offsets", offsets);
+  result.set("taps", taps_of(std::move(output.observers)));
   return result;
 }
 
 }  // namespace
 
-void bind_step(nb::module_& module) {
-  using namespace nb::literals;
-  module.def("sharded_step", &sharded_step, "names"_a, "shapes"_a, "master"_a, "micro_batches"_a,
-             "state"_a, "options"_a);
+void bind_step(py::Module& module) {
+  module.def<&sharded_step>("sharded_step",
+                            {"names", "shapes", "master", "micro_batches", "state", "options"});
 }
 
 }  // namespace zeroproof::python

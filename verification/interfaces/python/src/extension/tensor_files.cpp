@@ -1,10 +1,5 @@
 #include "verification/interfaces/python/src/extension/tensor_files.hpp"
 
-#include <nanobind/stl/map.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,12 +8,11 @@
 
 #include "common/base/error.hpp"
 #include "common/io/safetensors/safetensors.hpp"
+#include "verification/interfaces/python/src/extension/arrays.hpp"
 #include "verification/interfaces/python/src/extension/bytes.hpp"
 
 namespace zeroproof::python {
 namespace {
-
-namespace nb = nanobind;
 
 using Shape = std::vector<std::int64_t>;
 
@@ -34,38 +28,36 @@ void write_tensors(const std::string& path,
     specs.push_back({name, *known, shape});
   }
   SafetensorsWriter writer(path, specs, metadata);
-  for (const auto& [name, dtype, shape, bytes] : tensors) writer.write(name, span_of(bytes));
+  for (const auto& [name, dtype, shape, bytes] : tensors) writer.write(name, bytes.span());
   writer.finish();
 }
 
 /// Memory that Python owns from now on.
-nb::object bytes_of(const SafetensorsReader& reader, const SafeTensor& tensor) {
-  const auto size = static_cast<std::size_t>(tensor.num_bytes());
-  auto memory = std::make_unique<std::byte[]>(size);
-  reader.read(tensor, 0, {memory.get(), size});
-  std::byte* data = memory.release();
-  const nb::capsule owner(data,
-                          [](void* held) noexcept { delete[] static_cast<std::byte*>(held); });
-  return nb::cast(nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(data, {size}, owner));
+py::Object bytes_of(const SafetensorsReader& reader, const SafeTensor& tensor) {
+  auto memory =
+      std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(tensor.num_bytes()));
+  reader.read(tensor, 0, *memory);
+  const TensorView view = {memory->data(), DType::e4m3, static_cast<std::int64_t>(memory->size())};
+  const std::vector<std::size_t> shape = {memory->size()};
+  return numpy_array(view, shape, owner_of(std::move(memory)));
 }
 
-nb::tuple read_tensors(const std::string& path) {
+py::Object read_tensors(const std::string& path) {
   const SafetensorsReader reader = SafetensorsReader::open(path);
-  nb::list tensors;
+  py::List tensors;
   for (const std::uint32_t index : reader.header().by_name) {
     const SafeTensor& tensor = reader.header().tensors[index];
-    tensors.append(nb::make_tuple(tensor.name, std::string(name(tensor.dtype)), tensor.shape,
+    tensors.append(py::make_tuple(tensor.name, std::string(name(tensor.dtype)), tensor.shape,
                                   bytes_of(reader, tensor)));
   }
-  return nb::make_tuple(tensors, reader.metadata());
+  return py::make_tuple(tensors, reader.metadata());
 }
 
 }  // namespace
 
-void bind_tensor_files(nb::module_& module) {
-  using namespace nb::literals;
-  module.def("write_tensors", &write_tensors, "path"_a, "tensors"_a, "metadata"_a);
-  module.def("read_tensors", &read_tensors, "path"_a);
+void bind_tensor_files(py::Module& module) {
+  module.def<&write_tensors>("write_tensors", {"path", "tensors", "metadata"});
+  module.def<&read_tensors>("read_tensors", {"path"});
 }
 
 }  // namespace zeroproof::python

@@ -1,5 +1,7 @@
 """The command line: ``python -m zproof verify my_module:adamw_step``.
 
+Commands without a MODULE:FUNCTION are those of the program ``zeroproof``, which gets all arguments (:mod:`zproof.program`).
+
 Exit codes are those of ``zeroproof verify``: 0 passed, 1 something differs, 2 bad usage, 3 something required is missing,
 4 nothing was proved, 5 hung, 6 crashed, 9 the callable raised.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import sys
 import warnings
@@ -20,6 +23,7 @@ from . import __version__, _zproof, contract_version
 from .isolation import CallableFailed, CallableProcess
 from .judge import Verdict, draw_seed, judge, judge_calls, operations
 from .loading import UsageError, load_callable, split_name
+from .program import INCLUDE, run
 
 _JUDGING = ["op", "dtype", "seed", "second_seed", "accept", "framework", "device"]
 _EXIT_CODES = {"tampered": 1, "hung": 5, "crashed": 6, "error": 9}  # of a callable that failed before its first call
@@ -53,7 +57,8 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 def _parser() -> _Parser:
     parser = _Parser(prog="python -m zproof", allow_abbrev=False,
-                     description="Judge a Python callable by zeroproof's reference, bit for bit.")
+                     description="Judge a Python callable by zeroproof's reference, bit for bit. All other commands, and "
+                                 "verify and replay of cases, are those of the program: python -m zproof doctor.")
     parser.add_argument("--version", action="version",
                         version=f"zproof {__version__}  numeric contract {contract_version}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
@@ -72,6 +77,8 @@ def _parser() -> _Parser:
     replay.add_argument("bundle", metavar="BUNDLE", help="folder that verify --save-failing made")
     replay.add_argument("callable", metavar="MODULE:FUNCTION", help="or FILE.py:FUNCTION")
     _report_flags(replay)
+    commands.add_parser("include", allow_abbrev=False, help="the folder of zeroproof_plugin.h, for -I",
+                        description="Prints the folder of zeroproof_plugin.h, the header of kernels in C and C++.")
     listing = commands.add_parser("operations", allow_abbrev=False, help="operations, their operands and settings",
                                   description="Lists the operations a callable can be judged on; for one, the "
                                               "parameters of a callable.")
@@ -232,10 +239,28 @@ def _operations(args: argparse.Namespace) -> int:
     return 0
 
 
+def _of_the_program(argv: list[str]) -> bool:
+    """Whether zeroproof has the command: `verify` of a case, as in op/adamw_update/*, and all commands that are not here."""
+    if not argv or argv[0].startswith("-"):
+        return False
+    if argv[0] not in ("verify", "replay"):
+        return argv[0] not in ("operations", "include")
+    words = argv[1:]
+    if argv[0] == "replay" and any(os.path.exists(word) for word in words):  # a saved bundle
+        return False
+    is_callable = any(re.search(r"(^[\w.]+|\.py):[^/]+$", word) for word in words)
+    return not is_callable and any("/" in word or word == "--plugin" for word in words)
+
+
 def main(argv: list[str]) -> int:
     """Runs one command; returns its exit code."""
+    if _of_the_program(argv):
+        run("zeroproof", argv)
     args = _parser().parse_args(argv)
     try:
+        if args.command == "include":
+            print(INCLUDE)
+            return 0
         if args.command == "operations":
             return _operations(args)
         return _verify(args) if args.command == "verify" else _replay(args)

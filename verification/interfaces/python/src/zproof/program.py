@@ -1,0 +1,31 @@
+"""The programs in this package: ``zeroproof`` and ``zeroproof-sim``, which simulates a device."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+FOLDER = Path(__file__).parent / "bin"
+INCLUDE = Path(__file__).parent / "include"  # zeroproof_plugin.h
+
+
+def run(name: str, argv: list[str]) -> NoReturn:
+    """Replaces this process by the program; exits with 3 if it cannot run."""
+    try:
+        os.execv(FOLDER / name, [name, *argv])
+    except OSError as error:
+        sys.stderr.write(f"zproof: {FOLDER / name} cannot be executed ({error.strerror}); install zproof in a folder whose "
+                         "programs can be executed\n")
+        sys.exit(3)
+
+
+def main() -> NoReturn:
+    """The console script ``zeroproof``."""
+    run("zeroproof", sys.argv[1:])
+
+
+def main_sim() -> NoReturn:
+    """The console script ``zeroproof-sim``."""
+    run("zeroproof-sim", sys.argv[1:])
