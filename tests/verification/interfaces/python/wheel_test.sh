@@ -1,26 +1,106 @@
 #!/bin/sh
-# wheel_test.sh PYTHON SOURCE_DIR    the steps of a new user: pip wheel with an isolated build environment, and the wheel
-# in an empty environment with numpy alone, away from the checkout. 77 if no package index is reachable.
+# wheel_test.sh PYTHON SOURCE_DIR BUILD_DIR    build-wheel, and its wheel on machines of a user
+#
+# Every Python found from 3.10 on gets the wheel in a root with nothing but that Python and numpy: no network, no compiler,
+# no temporary folder, nothing writable. The programs of the wheel record the same golden files as BUILD_DIR/zeroproof, byte for byte.
+# 77 where no package index is reachable or bwrap is not installed.
 set -eu
-python=$1 source=$2 tests=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
+python=$1 source=$2 build=$3
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
+skip() { printf 'skipped: %s\n' "$1"; exit 77; }
+command -v bwrap >/dev/null || skip 'bwrap makes bare roots (Debian: bubblewrap)'
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-"$python" -m venv "$folder/env" || { echo 'skipped: no virtual environments (python3-venv)'; exit 77; }
-pip="$folder/env/bin/pip -q --disable-pip-version-check"
-$pip download --no-deps -d "$folder/index" scikit-build-core || { echo 'skipped: no package index can be reached'; exit 77; }
-$pip wheel --no-deps -w "$folder/wheels" "$source/verification/interfaces/python"
-set -- "$folder"/wheels/zproof-*.whl
-[ -f "$1" ] && [ $# = 1 ] || fail "pip wheel left $*"
-$pip install "$1"
-[ "$($pip freeze | sed 's/[=@ ].*//' | tr '\n' ' ')" = 'numpy zproof ' ] || fail "it depends on $($pip freeze)"
-"$folder/env/bin/python" -m zipfile -l "$1" >"$folder/list"
-for file in __init__.py _zproof.pyi py.typed; do
-  grep -q "^zproof/$file " "$folder/list" || fail "the wheel has no $file"
-done
-if grep -vE '^(zproof/|zproof-[0-9.]*\.dist-info/|File Name)' "$folder/list"; then fail 'the wheel has foreign files'; fi
+status=0
+PYTHON=$python "$source/verification/interfaces/python/build-wheel" "$folder/dist" || status=$?
+[ "$status" != 3 ] || skip 'build-wheel says what is missing'
+[ "$status" = 0 ] || fail "build-wheel ended with $status"
+wheel=$(echo "$folder"/dist/*.whl)
+[ -f "$wheel" ] || fail "build-wheel left $(ls "$folder/dist")"
 cp "$source/verification/examples/python/adamw.py" "$folder"
-cd "$folder"
-export PYTHONDONTWRITEBYTECODE=1
-env/bin/python -m zproof verify adamw:adamw_step --op adamw | grep '7 pass, 0 fail' || fail 'the example does not pass'
-for test in reference judge step; do env/bin/python "$tests/${test}_test.py"; done
+
+# Other systems: the tag alone.
+for platform in musllinux_1_2_x86_64 manylinux_2_28_aarch64 manylinux_2_17_x86_64; do
+  if "$python" -m pip -q download --no-index --no-deps --only-binary :all: --platform $platform -d "$folder/refused" "$wheel" \
+    2>"$folder/log"; then fail "pip accepts the wheel for $platform"; fi
+  grep -q 'is not a supported wheel on this platform' "$folder/log" || fail "pip refuses $platform otherwise: $(cat "$folder/log")"
+done
+
+# bare ENVIRONMENT OPTION... -- COMMAND...: a root with a Python, the libraries it and numpy need, and the environment.
+bare() {
+  of=$1
+  shift
+  files=$("$of/bin/python" -c 'import glob, os, sys, sysconfig
+link = sys.executable
+while os.path.islink(link):
+    link = os.path.join(os.path.dirname(link), os.readlink(link))
+    print(link)
+print(sysconfig.get_path("stdlib"))')
+  files="$files $(find -L "$of/bin/python" "$of/lib" "$("$of/bin/python" -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')/lib-dynload" \
+    ! -path '*/zproof*' \( -name '*.so' -o -name python \) -exec ldd {} + 2>/dev/null |
+    grep -oE '(=> |^[[:space:]])/[^ ]+ \(' | tr -d '=>( \t' | grep -v "^$folder" | sort -u)"
+  set -- --setenv PYTHONDONTWRITEBYTECODE 1 --ro-bind "$folder" "$folder" "$@"
+  libc=$(printf '%s\n' "$files" | grep '/libc\.so\.6$')
+  for file in libdl.so.2 libpthread.so.0 librt.so.1 libm.so.6 libgcc_s.so.1; do files="$files ${libc%/*}/$file"; done  # of glibc
+  for file in $files; do set -- --ro-bind "$file" "$file" "$@"; done
+  bwrap --unshare-all --clearenv --setenv PATH "$of/bin" --setenv HOME / --proc /proc --dev /dev "$@"
+}
+
+found=''
+for one in "$python" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[0-9].*/bin/python3 /usr/bin/python3.1[0-9]; do
+  version=$("$one" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue
+  case " $found" in *" $version "*) continue ;; esac
+  found="$found$version "
+  env=$folder/$version
+  "$one" -m venv "$env"
+  "$env/bin/pip" -q --disable-pip-version-check download -d "$folder/index" numpy
+  "$env/bin/pip" -q --disable-pip-version-check install --no-index --find-links "$folder/index" numpy
+  bare "$env" --bind "$env" "$env" --setenv TMPDIR "$env" -- "$env/bin/pip" -q --disable-pip-version-check install --no-index \
+    --no-deps "$wheel" || fail "pip of Python $version does not install the wheel"
+  cd "$folder"
+  bare "$env" --chdir "$folder" -- "$env/bin/python" -m zproof verify adamw.py:adamw_step | grep '7 pass, 0 fail' ||
+    fail "Python $version: the example does not pass"
+  bare "$env" -- "$env/bin/python" -m zproof verify op/adamw_update/host/* | grep ' 0 fail' ||
+    fail "Python $version: python -m zproof verify does not run the program"
+  printf 'ok: Python %s\n' "$version"
+done
+bin=$("$env/bin/python" -c 'import zproof.program as p; print(p.FOLDER)')
+
+# The bits of the source build: golden files of operations and of a run, and the digests of the self-test.
+bits() { # program, folder
+  mkdir "$2"
+  for op in adamw_update lamb_update adam_update_bf16 cast_to_bf16; do "$1" golden record "$2/$op" op/$op --numel 3001; done
+  "$1" golden record "$2/run" byte_gpt_tiny/adamw/host/stage2/threads:3/bf16/free/bucket:4096/omp:2
+  "$1" verify 'op/cast_to_bf16/host/*' | grep '^self-test: [0-9]* trajectories and tables as committed' >"$2/self_test"
+}
+bits "$build/zeroproof" "$folder/source" >"$folder/log" || fail "the source build: $(cat "$folder/log")"
+bits "$bin/zeroproof" "$folder/wheel" >"$folder/log" || fail "the program of the wheel: $(cat "$folder/log")"
+for file in $(cd "$folder/source" && echo ./*); do
+  case $file in *.toml) continue ;; esac  # names the program
+  cmp "$folder/source/$file" "$folder/wheel/$file" || fail "the wheel has other bits than the source build in $file"
+done
+
+# Other processors and machines.
+ZP_ISA=x86-64 "$bin/zeroproof" verify 'op/adamw_update/host/*' | grep ' 0 fail' || fail 'the baseline without AVX2 fails'
+if command -v qemu-x86_64-static >/dev/null; then  # Nehalem is x86-64-v2
+  export OMP_WAIT_POLICY=PASSIVE  # without it the program starts itself again, on this processor
+  nehalem() { qemu-x86_64-static -cpu Nehalem "$bin/zeroproof" "$@"; }
+  nehalem doctor | grep 'x86-64 (in use: x86-64)' || fail 'a processor without AVX2 gets code of a newer one'
+  nehalem verify op/adamw_update/host/x86-64/fill:training | grep ' 0 fail' || fail 'a processor without AVX2 fails'
+fi
+for file in "$bin"/zeroproof* "$bin"/../_zproof.abi3.so; do
+  if readelf -d "$file" | grep NEEDED | grep -E 'libstdc\+\+|libmpi|libyaml'; then fail "$file needs libraries of the system"; fi
+done
+"$bin/zeroproof-sim" verify byte_gpt_tiny/adamw/device-fused/stage2/threads:2/bf16/free/bucket:4096/omp:0 | grep ' 0 fail' ||
+  fail 'the simulated device does not run'
+status=0
+"$bin/zeroproof" verify byte_gpt_tiny --world mpi:2 >"$folder/log" 2>&1 || status=$?
+[ "$status" = 3 ] || fail "ranks as processes: exit code $status"
+grep 'this build has no MPI' "$folder/log" || fail "ranks as processes: $(cat "$folder/log")"
+
+# The source distribution builds the same package; its configuration shows that no file is missing.
+tar -C "$folder" -xf "$folder"/dist/zproof-*.tar.gz
+cmake -S "$folder"/zproof-*/verification/interfaces/python -B "$folder/sdist" -G Ninja >"$folder/log" 2>&1 ||
+  fail "the source distribution cannot be configured: $(tail -n 20 "$folder/log")"
+ninja -C "$folder/sdist" -n >"$folder/log" || fail "files are missing in the source distribution: $(tail -n 5 "$folder/log")"
+echo 'ok: the wheel'
