@@ -36,6 +36,10 @@ for part in 'master\[0\] differs from the reference' 'master\[0\] differs from t
 done
 printf 'ok: wrong\n'
 
+# skipped among the tests of the package, whose environment has no torch
+"$python" "${0%/*}/../interfaces/python/judge_optimizer_test.py" >"$folder/said" 2>&1 || fail "$(cat "$folder/said")"
+printf 'ok: judge_optimizer\n'
+
 "$python" "$examples/optimizers.py" >"$folder/said" 2>&1 || fail "PyTorch's optimizers: $(cat "$folder/said")"
 known='(AdamW|Adam|SGD) +(single|foreach|fused) '
 [ "$(grep -cE "^$known +torch-[a-z-]+ +[0-9,]{7,} +0  |^note: ${known}was not judged: its root" "$folder/said")" = 9 ] ||

@@ -19,6 +19,7 @@ SECTIONS = {"Args": "Arguments", "Returns": "Returns", "Raises": "Raises", "Attr
 # heading, module, and the names it has there in this order; None: those of its __all__
 PARTS = [
     ("Judging", "zproof.judge", None),
+    ("zproof.torch", "zproof.torch", None),
     ("Asserting", "zproof.testing", None),
     ("Steps", "zproof.step", None),
     ("zproof.reference", "zproof.reference", None),

@@ -2,7 +2,7 @@
 
 ``zproof.reference`` computes the operations of the numeric contract, on arrays of numpy, PyTorch or anything else with
 ``__dlpack__``; ``zproof.judge`` compares a Python callable with it; ``zproof.step`` takes whole steps of the sharded
-reference on virtual ranks. ``python -m zproof`` is the command line.
+reference on virtual ranks; ``zproof.torch`` judges optimizers of PyTorch. ``python -m zproof`` is the command line.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ _HOMES = {
     "assert_step_close": "testing",
 }
 
-__all__ = ["__version__", "contract_version", "reference", *_HOMES]
+__all__ = ["__version__", "contract_version", "reference", "torch", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "torch":
+        return import_module(".torch", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'zproof' has no attribute '{name}'")
     value = getattr(import_module(f".{_HOMES[name]}", __name__), name)

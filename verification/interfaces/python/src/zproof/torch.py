@@ -1,0 +1,96 @@
+"""Optimizers of PyTorch under the judge. PyTorch is imported when a function is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import _zproof
+from .calling import Calling
+from .frameworks import framework_named
+from .judge import Verdict, draw_seed, judge_calls
+from .values import count, flag, word
+
+__all__ = ["judge_optimizer"]
+
+#: dialects that PyTorch code on a CPU may have
+_DIALECTS = {
+    "adam": ["contract", "torch-cpu-single", "torch-cpu-fused", "torch-cpu-single-default", "torch-cpu-fused-default",
+             "deepspeed-cpu-adam-avx512", "deepspeed-cpu-adam-avx2", "deepspeed-cpu-adam-scalar"],
+    "sgd": ["contract", "torch-sgd", "torch-sgd-fused", "torch-sgd-default"],
+}
+_DIALECTS["adamw"] = _DIALECTS["adam"]
+
+
+def judge_optimizer(optimizer: Callable[..., Any], op: str | None = None, dtype: str = "fp32", *,
+                    accept: str = "any-order", compile: bool = False, fills: str | Iterable[str] = "training",
+                    seed: int = 1, second_seed: int | None = None, device: str = "cpu", **options: Any) -> Verdict:
+    """Judges an optimizer class: ``zproof.torch.judge_optimizer(torch.optim.AdamW, fused=True)``.
+
+    For every call of :func:`zproof.judge` the class makes an optimizer of parameters that hold the judge's numbers, with
+    the hyperparameters of the call in the param group and the moments and the number of the step before in its state.
+    It makes one step; the parameters and the state afterwards are its results. Calls of more than 64 elements are split
+    into two or three parameters.
+
+    Adam, AdamW, SGD and Lion of any package are found by the name of the class or of a base. The state has to have
+    PyTorch's names (``exp_avg``, ``exp_avg_sq``, ``max_exp_avg_sq``, ``momentum_buffer``; bitsandbytes' ``state1`` and
+    ``state2``), and ``step`` in the state or in the param group.
+
+    Args:
+        optimizer: a class, or a function of parameters and hyperparameters that returns an optimizer.
+        op: "adamw", "adam", "sgd", "sgd_ema" or "lion", if the name of the class does not say so.
+        dtype: "fp32"; or "bf16" for parameters without fp32 masters and with fp32 moments.
+        accept: "any-order" holds it to the bits of a dialect that zproof knows if it has them on typical inputs, else to
+            any legal order; or "bits", "dialect:NAME". ``held_to`` of the verdict's results names it.
+        compile: the step is compiled by ``torch.compile``, for parameters of 1, 7, 65 and 1,023 elements that hold the
+            elements of a call one portion after the other.
+        fills, seed, second_seed: as of :func:`zproof.judge`; "all" adds ties, infinities, NaN and more.
+        device: of the parameters.
+        options: of the class: ``foreach``, ``fused``, ``capturable`` and others are passed on. Hyperparameters are the
+            judge's; one that is given selects the steps with this value (``amsgrad=True``). ``lr`` as a tensor passes
+            all of them as tensors of its dtype.
+
+    Returns:
+        Verdict: also if the optimizer raises in a step of the judge.
+
+    Raises:
+        ValueError: an optimizer that is not known, whose state is not that of its operation, or which cannot make a step
+            of a small parameter; a hyperparameter that no step has.
+        TypeError: an optimizer that was made already.
+        ImportError: PyTorch is not installed.
+    """
+    framework_named("torch", device)
+    from .torch_optimizer import TorchOptimizer
+
+    accept, dtype = word("accept", accept), word("dtype", dtype)
+    if dtype not in ("fp32", "bf16"):
+        raise ValueError(f"dtype is '{dtype}' (it is that of the parameters); use fp32 or bf16")
+    second_seed = draw_seed() if second_seed is None else count("second_seed", second_seed)
+    theirs = TorchOptimizer(optimizer, options, op, dtype, device)
+    judged = theirs.op + "_update" + ("_bf16" if dtype == "bf16" else "")
+    if flag("compile", compile):
+        from .compiled_optimizer import CompiledOptimizer
+
+        theirs.step_by = CompiledOptimizer(theirs)
+    replay = theirs.call_text("{fill}", seed, second_seed, accept)
+
+    def verdict(accept: str, fills: str | Iterable[str], most: int | None = None) -> Verdict:
+        def opened(op: str, dtype: str, operation: Any, framework: str, device: str) -> tuple[Calling, Any]:
+            calling = Calling(theirs.function(operation), operation, framework_named(framework, device))
+            theirs.choose(calling, operation)
+            calling.variants = calling.variants[:most]
+            return calling, _zproof.GuardedCalls(op, dtype, calling.invoke, calling.framework.read_only)
+
+        return judge_calls(opened, judged, "fp32", fills=fills, seed=seed, second_seed=second_seed, accept=accept,
+                           framework="torch", device=device, name=theirs.shown, replay=replay)
+
+    threads = theirs.torch.get_num_threads()
+    try:
+        for dialect in _DIALECTS.get(theirs.op, []) if accept == "any-order" and dtype == "fp32" else []:
+            if verdict("dialect:" + dialect, "training", 1):
+                exact = verdict("dialect:" + dialect, fills)
+                if exact:
+                    return exact
+        return verdict(accept, fills)
+    finally:
+        theirs.torch.set_num_threads(threads)
