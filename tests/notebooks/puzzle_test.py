@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """The judge of the puzzles: starters fail, solutions pass, wrong attempts are reported."""
 
+import json
 import os
 import pathlib
+import pty
+import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -15,7 +20,7 @@ NOTEBOOKS = pathlib.Path(__file__).resolve().parents[2] / "notebooks"
 PUZZLES = NOTEBOOKS / "puzzles"
 sys.path[:0] = [str(PUZZLES), str(NOTEBOOKS)]
 import zp  # noqa: E402  (found by the line above)
-from judge import arithmetic, catalogue, command, compiled, ranks  # noqa: E402
+from judge import arithmetic, catalogue, command, compiled, ranks, rules  # noqa: E402
 from judge.cases.clip import norm_plan  # noqa: E402
 from judge.inputs import gradients  # noqa: E402
 
@@ -48,6 +53,10 @@ class Judged(unittest.TestCase):
         self.assertEqual(ALL, sorted(catalogue.PUZZLES))
         self.assertEqual(ALL, sorted(command.NAMES))
 
+    def test_order_is_that_of_the_lessons(self):
+        lessons = [int(re.search(r"\(lessons? (\d+)", command.question_of(f"{name}.py")).group(1)) for name in command.NAMES]
+        self.assertEqual(lessons, sorted(lessons))
+
     def test_starters_fail_and_solutions_pass(self):
         for name in ALL:
             starter = (PUZZLES / name / "starter.py").read_text()
@@ -59,7 +68,7 @@ class Judged(unittest.TestCase):
             after = os.times()
             self.assertEqual(done.returncode, 0, done.stdout)
             self.assertLess(sum(after[2:4]) - sum(before[2:4]), SECONDS, name)
-            self.assertRegex(done.stdout, f"^correct: {name}, [1-9].* cases of .*, every bit\n$")
+            self.assertRegex(done.stdout, f"^correct: {name}, [1-9].* cases of .*, every bit\n[0-9]+ of 20 solved; next: .*\n$")
 
     def test_wrong_attempts_have_the_expected_verdict(self):
         for name in ALL:
@@ -166,17 +175,115 @@ class Command(unittest.TestCase):
         self.assertIn("is not solved in", self.refused("solution", "clip"))
 
     def test_bad_arguments(self):
-        self.assertIn("no puzzle 'add_three'", self.refused("start", "add_three"))
+        self.assertIn("unknown puzzle 'adam'; did you mean adamw?", self.refused("start", "adam"))
+        self.assertIn("unknown puzzle 'xyz'; use one of add_tree,", self.refused("hint", "xyz"))
         self.assertIn("is not a folder", self.refused("start", "clip", "nowhere"))
         self.assertIn("is not a file", self.refused("check", "clip.py"))
         (self.folder / "mine.py").write_text("")
-        self.assertIn("is not named after a puzzle", self.refused("check", "mine.py"))
+        for verb in ("check", "watch"):
+            self.assertIn("cannot tell which puzzle mine.py is for; add --name NAME", self.refused(verb, "mine.py"))
+            self.assertIn("unknown puzzle 'clipp'; did you mean clip?", self.refused(verb, "mine.py", "--name", "clipp"))
         self.assertEqual(puzzle("check", "mine.py", "--name", "clip", folder=self.folder).returncode, 2)
         (self.folder / ".puzzles.json").write_text("[1, 2")
         for words in (("list",), ("hint", "clip"), ("solution", "clip")):
             self.assertIn("is damaged", self.refused(*words))
         for words in ((), ("chek",), ("start",)):
             self.assertEqual(puzzle(*words, folder=self.folder).returncode, 2)
+
+
+    def test_progress_and_next(self):
+        self.assertTrue(puzzle("list", folder=self.folder).stdout.endswith("\n0 of 20 solved; next: add_tree\n"))
+        self.assertRegex(puzzle("next", folder=self.folder).stdout,
+                         r"^add_tree: The sum .*\npython3 .*puzzle start add_tree \.\n0 of 20 solved\n$")
+        puzzle("start", "add_tree", folder=self.folder)
+        self.assertIn("puzzle check add_tree.py\n", puzzle("next", folder=self.folder).stdout)
+        solved = {name: {"solved": True} for name in ("adamw", *command.NAMES[:2])}
+        (self.folder / ".puzzles.json").write_text(json.dumps(solved))
+        self.assertIn("3 of 20 solved; next: loss_scaler\n", puzzle("list", folder=self.folder).stdout)
+        solved |= {name: {"solved": True} for name in command.NAMES}
+        (self.folder / ".puzzles.json").write_text(json.dumps(solved))
+        self.assertIn("start grad_sum --cpp .\n12 of 20 solved\n", puzzle("next", folder=self.folder).stdout)
+        self.assertEqual(puzzle("start", "grad_sum", "--cpp", ".", folder=self.folder).returncode, 0)
+        solved |= {f"{name}.cpp": {"solved": True} for name in compiled.PUZZLES}
+        (self.folder / ".puzzles.json").write_text(json.dumps(solved))
+        self.assertEqual(puzzle("next", folder=self.folder).stdout, "20 of 20 solved\n")
+
+    def test_start_and_hint_show_the_rule(self):
+        self.assertEqual(sorted(rules.PASSAGES), sorted({*command.NAMES, *compiled.PUZZLES}))
+        for name, passages in rules.PASSAGES.items():
+            text = rules.rules_of(name)
+            self.assertLess(text.count("\n"), 35, name)
+            for rule, begin, _ in passages:
+                self.assertRegex(text, f"(?m)^{rule} [A-Z]", name)
+                self.assertIn(begin.strip("| "), text, name)
+        for words in (("start", "adamw"), ("hint", "adamw"), ("start", "adamw_update", "--cpp")):
+            said = puzzle(*words, folder=self.folder).stdout
+            self.assertIn("\n\nR6 Phases and arithmetic\n\nadamw and adam:\n\n    a1 = beta1 * exp_avg;", said)
+        self.assertEqual(puzzle("start", "repair", folder=self.folder).stdout.count("\n"), 1)
+
+
+class Watch(unittest.TestCase):
+    def setUp(self):
+        kept = tempfile.TemporaryDirectory()
+        self.addCleanup(kept.cleanup)
+        self.path = pathlib.Path(kept.name, "add_tree.py")
+        self.path.write_text((PUZZLES / "add_tree" / "starter.py").read_text())
+        self.solution = (PUZZLES / "add_tree" / "solution.py").read_text()
+
+    def started(self, **words):
+        watching = subprocess.Popen([sys.executable, NOTEBOOKS / "puzzle", "watch", self.path],
+                                    stderr=subprocess.PIPE, text=True, **words)
+        self.addCleanup(watching.stderr.close)
+        self.addCleanup(watching.kill)
+        late = threading.Timer(60, watching.kill)  # ends a wait for lines that do not come
+        late.start()
+        self.addCleanup(late.cancel)
+        return watching
+
+    def until(self, pipe, start):
+        """Lines up to one that begins with `start`."""
+        lines = []
+        while not lines or not lines[-1].startswith(start):
+            lines.append(pipe.readline())
+            self.assertNotEqual(lines[-1], "", lines)
+        return "".join(lines)
+
+    def test_judges_every_save_and_ends_with_ctrl_c(self):
+        watching = self.started(stdout=subprocess.PIPE)
+        self.addCleanup(watching.stdout.close)
+        self.assertRegex(self.until(watching.stdout, "FAIL"), r"^watching .*\n\n\d\d:\d\d:\d\d\nFAIL add_tree: ")
+        self.path.unlink()  # as some editors do
+        time.sleep(0.5)
+        new = self.path.with_suffix(".new")
+        new.write_text(self.solution)
+        new.replace(self.path)
+        self.assertRegex(self.until(watching.stdout, "1 of 20"), r"^\n.*\ncorrect: add_tree, .*\n1 of 20 solved; next")
+        self.path.write_text(self.solution.replace("def add_tree", "def other"))
+        self.assertNotIn("\033", self.until(watching.stdout, "FAIL"))
+        self.path.write_text("while True: pass\n")  # Ctrl-C while it is judged
+        self.until(watching.stdout, "\n")
+        time.sleep(0.5)
+        watching.send_signal(signal.SIGINT)
+        self.assertEqual((watching.wait(5), watching.stderr.read()), (0, ""))
+        commands = [file.read_bytes() for file in pathlib.Path("/proc").glob("[0-9]*/cmdline") if file.exists()]
+        self.assertFalse([one for one in commands if str(self.path).encode() in one])
+
+    def test_ends_when_no_one_reads(self):
+        watching = self.started(stdout=subprocess.PIPE)
+        self.until(watching.stdout, "FAIL")
+        watching.stdout.close()
+        self.path.write_text(self.solution)
+        self.assertEqual((watching.wait(20), watching.stderr.read()), (0, ""))
+
+    def test_colours_on_a_terminal_alone(self):
+        for no_color, start in (("", "\033[31mFAIL"), ("1", "FAIL")):
+            ours, theirs = pty.openpty()
+            watching = self.started(stdout=theirs, env={**os.environ, "NO_COLOR": no_color, "TERM": "xterm"})
+            os.close(theirs)
+            with os.fdopen(ours, "r") as terminal:
+                self.until(terminal, start)
+                watching.send_signal(signal.SIGINT)
+                self.assertEqual(watching.wait(5), 0)
 
 
 class Ranks(unittest.TestCase):

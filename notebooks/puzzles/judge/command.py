@@ -1,6 +1,7 @@
-"""puzzle list, start, check, hint, solution."""
+"""puzzle list, next, start, check, watch, hint, solution."""
 
 import argparse
+import difflib
 import importlib.util
 import json
 import os
@@ -12,10 +13,13 @@ import tempfile
 
 from judge import compiled
 from judge.compiled import Refused
+from judge.rules import rules_of
+from judge.watch import watch
 
 PLACE = pathlib.Path(__file__).resolve().parent.parent
-NAMES = ("add_tree", "maximal_nodes", "adamw", "loss_scaler", "unscale", "clip", "shard_map", "reduce", "groups",
-         "reshard", "schedule", "repair")
+#: in the suggested order, that of the lessons; those in C++ follow
+NAMES = ("add_tree", "maximal_nodes", "adamw", "loss_scaler", "unscale", "clip", "shard_map", "reduce", "schedule",
+         "groups", "reshard", "repair")
 PROGRESS = ".puzzles.json"  # beside the learner's files
 WALL_SECONDS, SHOWN, LARGEST = 60, 2000, 4_000_000
 EXIT = {"pass": 0, "fail": 1, "over": 1, "refused": 2, "hung": 5, "error": 6, "ended": 6}
@@ -49,7 +53,9 @@ def known_name(words):
         if words.name in names(not words.cpp):
             raise Refused(f"'{words.name}' is a puzzle in {'Python' if words.cpp else 'C++'} only; "
                           f"{'omit' if words.cpp else 'add'} --cpp")
-        raise Refused(f"no puzzle '{words.name}'; use one of {', '.join(names(words.cpp))}")
+        near = difflib.get_close_matches(words.name, names(words.cpp), 1)
+        hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(names(words.cpp))}"
+        raise Refused(f"unknown puzzle '{words.name}'; {hint}")
     return words.name + (".cpp" if words.cpp else ".py")
 
 
@@ -63,14 +69,50 @@ def key_of(file):
     return file if file.endswith(".cpp") else pathlib.Path(file).stem
 
 
+def every_file():
+    """The learner's files of all puzzles, in the suggested order."""
+    return [f"{name}.py" for name in NAMES] + [f"{name}.cpp" for name in compiled.PUZZLES]
+
+
+def question_of(file):
+    return of_puzzle(file, f"starter{pathlib.Path(file).suffix}").read_text().splitlines()[0].strip('"/ ')
+
+
+def unsolved(folder):
+    """Files that are not solved, in the suggested order."""
+    known = progress_of(folder)
+    return [file for file in every_file() if not known.get(key_of(file), {}).get("solved")]
+
+
+def progress_line(folder):
+    left, total = unsolved(folder), len(every_file())
+    return f"{total - len(left)} of {total} solved" + (f"; next: {key_of(left[0])}" if left else "")
+
+
 def list_puzzles(words):
-    known = progress_of(words.folder)
-    for file in [f"{name}.py" for name in NAMES] + [f"{name}.cpp" for name in compiled.PUZZLES]:
-        of, suffix = known.get(key_of(file), {}), pathlib.Path(file).suffix
-        state = "solved" if of.get("solved") else "started" if (words.folder / file).exists() else "not started"
-        question = of_puzzle(file, f"starter{suffix}").read_text().splitlines()[0].strip('"/ ')
-        print(f"{key_of(file):{14 if suffix == '.py' else 30}} {state:12} {question}")
+    left = unsolved(words.folder)
+    for file in every_file():
+        state = "solved" if file not in left else "started" if (words.folder / file).exists() else "not started"
+        print(f"{key_of(file):{14 if file.endswith('.py') else 30}} {state:12} {question_of(file)}")
+    print(progress_line(words.folder))
     return 0
+
+
+def show_next(words):
+    left, this = unsolved(words.folder), f"python3 {os.path.relpath(sys.argv[0])}"
+    if left:
+        file, path = left[0], words.folder / left[0]
+        cpp = "--cpp " * file.endswith(".cpp")
+        command = f"check {path}" if path.exists() else f"start {pathlib.Path(file).stem} {cpp}{words.folder}"
+        print(f"{key_of(file)}: {question_of(file)}\n{this} {command}")
+    print(progress_line(words.folder).split(";")[0])
+    return 0
+
+
+def with_rules(text, name):
+    """A text, and the passages of the contract that a puzzle is about."""
+    rules = rules_of(name)
+    return text + (f"\n\n{rules}" if rules else "")
 
 
 def start(words):
@@ -82,7 +124,8 @@ def start(words):
             file.write(of_puzzle(path.name, f"starter{path.suffix}").read_text())
     except FileExistsError:
         raise Refused(f"{path} exists already and is not overwritten; use another folder") from None
-    print(f"{path}: write {words.name}, then: python3 {os.path.relpath(sys.argv[0])} check {path}")
+    this = f"python3 {os.path.relpath(sys.argv[0])}"
+    print(with_rules(f"{path}: write {words.name}, then: {this} check {path}", words.name))
     return 0
 
 
@@ -90,6 +133,11 @@ def limits(seconds):
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def end(child):
+    os.killpg(child.pid, 9)
+    child.wait()
 
 
 def judged(name, path):
@@ -106,9 +154,13 @@ def judged(name, path):
         try:
             code = child.wait(longest)
         except subprocess.TimeoutExpired:
-            os.killpg(child.pid, 9)
-            code = child.wait()
+            end(child)
+            code = child.returncode
             hung = f"no result after {longest} s (the solution takes one); look for an endless wait"
+        except KeyboardInterrupt:  # the child has a session of its own
+            end(child)
+            os.close(read)
+            raise
         else:
             hung = (f"no result after {seconds} s of CPU time (the solution takes one); "
                     f"look for an endless loop")
@@ -139,36 +191,54 @@ def numpy_elsewhere():
     return f"install it for that, or python3-numpy for {system}"
 
 
-def check(words):
+def checked_file(words):
+    """The puzzle of a file and whether it is one in C++."""
     path = words.file
     name, cpp = words.name or path.stem, path.suffix in (".cpp", ".cc", ".cxx")
     if name not in names(cpp):
-        raise Refused(
-            f"{path.name} is not named after a {'C++ ' * cpp}puzzle; add --name NAME, one of "
-            f"{', '.join(names(cpp))}")
+        if words.name:
+            words.cpp = cpp
+            known_name(words)
+        raise Refused(f"cannot tell which {'C++ ' * cpp}puzzle {path.name} is for; add --name NAME, one of "
+                      f"{', '.join(names(cpp))}")
     if not path.is_file():
         raise Refused(
             f"{path} is not a file; notebooks/puzzle start {'--cpp ' * cpp}{name} writes a "
             f"template")
     if not (cpp and compiled.by_program(name)) and importlib.util.find_spec("numpy") is None:
-        print(f"numpy cannot be imported by {sys.executable}; {numpy_elsewhere()}", file=sys.stderr)
-        return 3
+        raise compiled.Missing(f"numpy cannot be imported by {sys.executable}; {numpy_elsewhere()}")
+    return name, cpp
+
+
+def verdict_on(words, name, cpp):
+    """The exit code of a check, and its lines."""
+    path = words.file
     if cpp:
         with tempfile.TemporaryDirectory() as folder:
             verdict, said, size = compiled.judged(name, path.resolve(), folder, judged)
     else:
         verdict, said, size = judged(name, path.resolve())
-    if said:
-        print("".join(f"| {line}\n" for line in said.splitlines()[:20]), end="")
+    lines = [f"| {line}" for line in said.splitlines()[:20]]
     if size > SHOWN:
-        print(f"| ... {size:,} bytes were printed, of which {SHOWN:,} are shown")
+        lines.append(f"| ... {size:,} bytes were printed, of which {SHOWN:,} are shown")
     if verdict["status"] == "pass":
-        print(f"correct: {name}, {verdict['text']}")
         remember(path.parent, name + ".cpp" * cpp, solved=True)
+        lines += [f"correct: {name}, {verdict['text']}", progress_line(path.parent)]
     else:
-        single = "\n" not in verdict["text"]
-        print(f"FAIL {name}: {verdict['text']}" if single else f"FAIL {name}\n{verdict['text']}")
-    return EXIT[verdict["status"]]
+        between = "\n" if "\n" in verdict["text"] else ": "
+        lines += f"FAIL {name}{between}{verdict['text']}".split("\n")
+    return EXIT[verdict["status"]], lines
+
+
+def check(words):
+    code, lines = verdict_on(words, *checked_file(words))
+    print("\n".join(lines))
+    return code
+
+
+def watch_file(words):
+    name, cpp = checked_file(words)
+    return watch(words.file, lambda: verdict_on(words, name, cpp)[1])
 
 
 def hint(words):
@@ -176,7 +246,8 @@ def hint(words):
     hints = of_puzzle(file, "hints.txt").read_text().strip().split("\n\n")
     seen = progress_of(words.folder).get(key_of(file), {}).get("hints", 0)
     seen = min(seen + 1, len(hints)) if isinstance(seen, int) and seen >= 0 else 1
-    print("\n\n".join(f"hint {number} of {len(hints)}: {hints[number - 1]}" for number in range(1, seen + 1)))
+    text = "\n\n".join(f"hint {number} of {len(hints)}: {hints[number - 1]}" for number in range(1, seen + 1))
+    print(with_rules(text, words.name))
     remember(words.folder, key_of(file), hints=seen)
     return 0
 
@@ -194,21 +265,25 @@ def solution(words):
 def main(arguments):
     parser = argparse.ArgumentParser(
         prog="puzzle", description="functions of a sharded optimizer, checked bit by bit")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="list | start | check | hint | solution")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="list | next | start | check | watch | hint | solution")
     for run, about in ((list_puzzles,
-                        "the puzzles and your progress"), (start, "writes a template NAME.py"),
-                       (hint, "the next hint"), (solution, "the solution of a solved puzzle")):
-        command = commands.add_parser(run.__name__.split("_")[0], help=about, description=about)
-        if run is not list_puzzles:
+                        "the puzzles and your progress"), (show_next, "the first puzzle that is not solved"),
+                       (start, "writes a template NAME.py"), (hint, "the rule and the next hint"),
+                       (solution, "the solution of a solved puzzle")):
+        word = {list_puzzles: "list", show_next: "next"}.get(run, run.__name__)
+        command = commands.add_parser(word, help=about, description=about)
+        if word not in ("list", "next"):
             command.add_argument("name", metavar="NAME")
             command.add_argument("--cpp", action="store_true", help="in C++, with the contract's own signature")
         command.add_argument("folder", metavar="FOLDER", nargs="?", type=pathlib.Path, default=pathlib.Path("."),
                              help="the folder of your files (default: .)")
         command.set_defaults(run=run)
-    command = commands.add_parser("check", help="judges a file", description="judges a file")
-    command.add_argument("file", metavar="FILE", type=pathlib.Path)
-    command.add_argument("--name", metavar="NAME", help="the puzzle, if the file has another name")
-    command.set_defaults(run=check)
+    for word, run, about in (("check", check, "judges a file"),
+                             ("watch", watch_file, "judges a file whenever it was saved, until Ctrl-C")):
+        command = commands.add_parser(word, help=about, description=about)
+        command.add_argument("file", metavar="FILE", type=pathlib.Path)
+        command.add_argument("--name", metavar="NAME", help="the puzzle, if the file has another name")
+        command.set_defaults(run=run)
     if "--cpp" in arguments[1:]:  # first, because argparse accepts no FOLDER after NAME --cpp
         arguments = [arguments[0], "--cpp", *(word for word in arguments[1:] if word != "--cpp")]
     words = parser.parse_args(arguments)
