@@ -45,21 +45,22 @@ inline std::uint64_t clock_nanoseconds() {
       std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
 }
 
-/// Value of the lane `delta` above, or the own one if there is none. The whole warp takes part.
+/// Value of the lane `delta` above, or the own one if there is none.
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int line = __builtin_LINE()) {
   static_assert(std::is_arithmetic_v<T> && sizeof(T) <= sizeof(std::uint64_t));
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
-  bits = sim::exchange_down(mask, bits, delta, line);
+  const unsigned from = sim::lane() + delta;
+  bits = sim::exchange(mask, bits, from < 32 ? from : sim::lane(), line);
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-/// The largest value of the warp. The whole warp takes part.
+/// The largest value of the lanes of a mask.
 inline std::uint32_t __reduce_max_sync(unsigned mask, std::uint32_t value,
                                        int line = __builtin_LINE()) {
-  return sim::largest_of_warp(mask, value, line);
+  return static_cast<std::uint32_t>(sim::exchange(mask, value, sim::greatest, line));
 }
 
 // NOLINTEND(bugprone-reserved-identifier)

@@ -19,6 +19,12 @@ namespace {
 constexpr unsigned warp_threads = 32;
 constexpr unsigned most_threads = 1024;
 
+std::string hexadecimal(unsigned word) {
+  std::string text = "0x";
+  for (int shift = 28; shift >= 0; shift -= 4) text += "0123456789abcdef"[word >> shift & 0xFU];
+  return text;
+}
+
 [[noreturn]] void defect(const std::string& problem, const std::string& why) {
   fail(ErrorCode::internal, problem, why,
        "correct the kernel; every thread of the block or warp must take part");
@@ -26,21 +32,22 @@ constexpr unsigned most_threads = 1024;
 
 class Simulator {
  public:
-  void run(int grid, int block, const std::function<void()>& body);
-  void wait_for_block(int line) { wait(State::at_barrier, line); }
-  std::uint64_t exchange_down(std::uint64_t bits, unsigned delta, int line);
-  std::uint32_t largest_of_warp(std::uint32_t value, int line);
+  void run(int grid, int block, const std::function<void()>& body, const ForeignShared& shared);
+  unsigned wait_for_block(int line, bool counts);
+  std::uint64_t exchange(unsigned mask, std::uint64_t bits, unsigned source, int line);
+  unsigned lane() const { return current_ % warp_threads; }
   void* shared_memory(std::string_view file, int line, std::size_t num_bytes);
 
  private:
   enum class State { ready, at_barrier, at_shuffle, done };
   struct Thread {
     State state = State::ready;
-    int line = 0;            // line of its wait
-    Fiber* fiber = nullptr;  // the fiber that started it
-    unsigned num_shuffles = 0;
-    std::uint64_t values[2] =
-        {};  // values of the last two shuffles: a lane may be one shuffle ahead of its neighbours
+    int line = 0;             // line of its wait
+    Fiber* fiber = nullptr;   // the fiber that started it
+    unsigned mask = 0;        // of its shuffle
+    unsigned source = 0;      // of its shuffle
+    std::uint64_t bits = 0;   // given to others
+    std::uint64_t taken = 0;  // from others
   };
   struct Shared {
     std::string_view file;
@@ -52,14 +59,18 @@ class Simulator {
   void start_threads();
   void run_block();
   void wait(State state, int line);
-  unsigned publish(std::uint64_t bits, int line);
   void let_go();
-  bool all_wait(unsigned first, unsigned last, State state) const;
+  bool release_block();
+  bool release_lanes(unsigned first, unsigned mask);
+  std::uint64_t taken_by(const Thread& thread, unsigned first) const;
+  void end_thread(const std::string& problem, const std::string& why);
   [[noreturn]] void stuck() const;
+  std::string returned_lane() const;
   void resume(unsigned thread);
   void set_order(unsigned num_threads);
 
   const std::function<void()>* body_ = nullptr;
+  const ForeignShared* foreign_ = nullptr;
   std::vector<Thread> threads_;
   std::vector<unsigned> order_;  // order in which threads start and continue
   std::size_t next_ = 0;         // next index of order_ to start
@@ -112,30 +123,39 @@ void Simulator::wait(State state, int line) {
   self.fiber->yield();
 }
 
-/// Stores a value for the warp and waits until all lanes have stored theirs. Returns which of the
-/// last two shuffles this is.
-unsigned Simulator::publish(std::uint64_t bits, int line) {
-  Thread& thread = threads_[current_];
-  const unsigned round = thread.num_shuffles++ % 2;
-  thread.values[round] = bits;
+unsigned Simulator::wait_for_block(int line, bool counts) {
+  Thread& self = threads_[current_];
+  self.bits = counts ? 1 : 0;
+  wait(State::at_barrier, line);
+  return static_cast<unsigned>(self.taken);
+}
+
+/// An exception would leave through code of a library that may not expect one: the thread stops
+/// where it is.
+void Simulator::end_thread(const std::string& problem, const std::string& why) {
+  try {
+    defect(problem, why);
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  threads_[current_].fiber->yield();
+}
+
+std::uint64_t Simulator::exchange(unsigned mask, std::uint64_t bits, unsigned source, int line) {
+  const std::string where = "a shuffle in line " + std::to_string(line);
+  if ((mask >> lane() & 1U) == 0) {
+    end_thread(where + " is called by lane " + std::to_string(lane()) +
+                   ", which is not in its mask " + hexadecimal(mask),
+               "CUDA leaves the result undefined");
+  }
+  if (source >= no_lane)
+    end_thread(where + " has a width that is no power of two up to 32", "it names no lane");
+  Thread& self = threads_[current_];
+  self.mask = mask;
+  self.bits = bits;
+  self.source = source;
   wait(State::at_shuffle, line);
-  return round;
-}
-
-std::uint64_t Simulator::exchange_down(std::uint64_t bits, unsigned delta, int line) {
-  const unsigned thread = current_;
-  const unsigned round = publish(bits, line);
-  return thread % warp_threads + delta < warp_threads ? threads_[thread + delta].values[round]
-                                                      : bits;
-}
-
-std::uint32_t Simulator::largest_of_warp(std::uint32_t value, int line) {
-  const unsigned first = current_ / warp_threads * warp_threads;
-  const unsigned round = publish(value, line);
-  std::uint64_t largest = 0;
-  for (unsigned i = first; i < first + warp_threads; ++i)
-    largest = std::max(largest, threads_[i].values[round]);
-  return static_cast<std::uint32_t>(largest);
+  return self.taken;
 }
 
 void* Simulator::shared_memory(std::string_view file, int line, std::size_t num_bytes) {
@@ -146,25 +166,72 @@ void* Simulator::shared_memory(std::string_view file, int line, std::size_t num_
   return shared_.back().bytes.data();
 }
 
-bool Simulator::all_wait(unsigned first, unsigned last, State state) const {
-  return std::all_of(threads_.begin() + first, threads_.begin() + last, [&](const Thread& thread) {
-    return thread.state == state && thread.line == threads_[first].line;
-  });
+std::uint64_t Simulator::taken_by(const Thread& thread, unsigned first) const {
+  std::uint64_t of_all = 0;
+  for (unsigned i = 0; i < warp_threads; ++i) {
+    if ((thread.mask >> i & 1U) == 0) continue;
+    const std::uint64_t bits = threads_[first + i].bits;
+    if (thread.source == i) return bits;
+    if (thread.source == greatest) of_all = std::max(of_all, bits);
+    if (thread.source == every_lane && bits != 0) of_all |= std::uint64_t{1} << i;
+  }
+  return thread.source < warp_threads ? ~std::uint64_t{0} : of_all;
 }
 
-/// All threads wait or have returned. Resumes the whole block or whole warps.
+bool Simulator::release_block() {
+  std::uint64_t count = 0;
+  for (const Thread& thread : threads_) {
+    if (thread.state != State::at_barrier || thread.line != threads_[0].line) return false;
+    count += thread.bits;
+  }
+  for (Thread& thread : threads_) {
+    thread.state = State::ready;
+    thread.taken = count;
+  }
+  return true;
+}
+
+/// first: thread of lane 0. Resumes the lanes of a mask if all of them wait in the same shuffle.
+bool Simulator::release_lanes(unsigned first, unsigned mask) {
+  const Thread* one = nullptr;
+  for (unsigned i = 0; i < warp_threads; ++i) {
+    if ((mask >> i & 1U) == 0) continue;
+    const Thread& thread = threads_[first + i];
+    if (one == nullptr) one = &thread;
+    if (thread.state != State::at_shuffle || thread.line != one->line || thread.mask != mask)
+      return false;
+  }
+  for (unsigned i = 0; i < warp_threads; ++i) {
+    if ((mask >> i & 1U) == 0) continue;
+    Thread& thread = threads_[first + i];
+    thread.taken = taken_by(thread, first);
+    thread.state = State::ready;
+  }
+  return true;
+}
+
+/// All threads wait or have returned. Resumes the whole block, or all lanes of shuffles.
 void Simulator::let_go() {
-  const auto num_threads = static_cast<unsigned>(threads_.size());
-  bool any = false;
-  const auto go = [&](unsigned first, unsigned last) {
-    for (unsigned i = first; i < last; ++i) threads_[i].state = State::ready;
-    any = true;
-  };
-  if (all_wait(0, num_threads, State::at_barrier)) go(0, num_threads);
-  for (unsigned first = 0; first < num_threads; first += warp_threads) {
-    if (all_wait(first, first + warp_threads, State::at_shuffle)) go(first, first + warp_threads);
+  bool any = release_block();
+  for (unsigned i = 0; i < threads_.size(); ++i) {
+    if (threads_[i].state == State::at_shuffle)
+      any = release_lanes(i / warp_threads * warp_threads, threads_[i].mask) || any;
   }
   if (!any) stuck();
+}
+
+/// The first lane that a shuffle waits for in vain; empty if there is none.
+std::string Simulator::returned_lane() const {
+  for (unsigned i = 0; i < threads_.size(); ++i) {
+    if (threads_[i].state != State::at_shuffle) continue;
+    for (unsigned lane = 0; lane < warp_threads; ++lane) {
+      if ((threads_[i].mask >> lane & 1U) == 0) continue;
+      if (threads_[i / warp_threads * warp_threads + lane].state != State::done) continue;
+      return "the shuffle's mask " + hexadecimal(threads_[i].mask) + " names lane " +
+             std::to_string(lane) + ", which has returned; ";
+    }
+  }
+  return "";
 }
 
 void Simulator::stuck() const {
@@ -176,10 +243,10 @@ void Simulator::stuck() const {
   const auto waiting = std::find_if(threads_.begin(), threads_.end(),
                                     [](const Thread& t) { return t.state != State::done; });
   defect("block " + std::to_string(blockIdx.x) + " of a kernel cannot go on",
-         count(State::at_barrier) + " threads wait at a barrier, " + count(State::at_shuffle) +
-             " at a shuffle, " + count(State::done) + " have returned; thread " +
-             std::to_string(waiting - threads_.begin()) + " waits in line " +
-             std::to_string(waiting->line));
+         returned_lane() + count(State::at_barrier) + " threads wait at a barrier, " +
+             count(State::at_shuffle) + " at a shuffle, " + count(State::done) +
+             " have returned; thread " + std::to_string(waiting - threads_.begin()) +
+             " waits in line " + std::to_string(waiting->line));
 }
 
 void Simulator::set_order(unsigned num_threads) {
@@ -194,6 +261,7 @@ void Simulator::set_order(unsigned num_threads) {
 void Simulator::run_block() {
   std::fill(threads_.begin(), threads_.end(), Thread{});
   for (Shared& array : shared_) array.bytes.poison();
+  foreign_->begin();
   next_ = 0;
   while (next_ < order_.size() && !error_) {
     if (idle_.empty()) {
@@ -208,7 +276,7 @@ void Simulator::run_block() {
   while (!error_ && !std::all_of(threads_.begin(), threads_.end(), is_done)) {
     let_go();
     for (const unsigned thread : order_) {
-      if (threads_[thread].state == State::ready) resume(thread);
+      if (threads_[thread].state == State::ready && !error_) resume(thread);
     }
   }
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
@@ -216,11 +284,14 @@ void Simulator::run_block() {
     if (!array.bytes.guards_intact())
       defect("a kernel wrote past a shared array", "it would overwrite another one");
   }
+  foreign_->end();
 }
 
-void Simulator::run(int grid, int block, const std::function<void()>& body) {
+void Simulator::run(int grid, int block, const std::function<void()>& body,
+                    const ForeignShared& shared) {
   check_launch(grid, block);
   body_ = &body;
+  foreign_ = &shared;
   gridDim.x = static_cast<unsigned>(grid);
   blockDim.x = static_cast<unsigned>(block);
   threads_.resize(blockDim.x);
@@ -239,11 +310,6 @@ void Simulator::run(int grid, int block, const std::function<void()>& body) {
   }
 }
 
-void require_whole_warp(unsigned mask) {
-  if (mask != 0xFFFFFFFFU)
-    defect("a shuffle mask covers only a part of the warp", "only whole warps are simulated");
-}
-
 }  // namespace
 
 void check_launch(int grid, int block) {
@@ -256,21 +322,17 @@ void check_launch(int grid, int block) {
            "launch at least 1 block of 32 to 1024 threads, a multiple of 32");
 }
 
-void run(int grid, int block, const std::function<void()>& body) {
-  simulator.run(grid, block, body);
+void run(int grid, int block, const std::function<void()>& body, const ForeignShared& shared) {
+  simulator.run(grid, block, body, shared);
 }
 
-void wait_for_block(int line) { simulator.wait_for_block(line); }
+unsigned wait_for_block(int line, bool counts) { return simulator.wait_for_block(line, counts); }
 
-std::uint64_t exchange_down(unsigned mask, std::uint64_t bits, unsigned delta, int line) {
-  require_whole_warp(mask);
-  return simulator.exchange_down(bits, delta, line);
+std::uint64_t exchange(unsigned mask, std::uint64_t bits, unsigned source, int line) {
+  return simulator.exchange(mask, bits, source, line);
 }
 
-std::uint32_t largest_of_warp(unsigned mask, std::uint32_t value, int line) {
-  require_whole_warp(mask);
-  return simulator.largest_of_warp(value, line);
-}
+unsigned lane() { return simulator.lane(); }
 
 void* shared_memory(const char* file, int line, std::size_t num_bytes) {
   return simulator.shared_memory(file, line, num_bytes);

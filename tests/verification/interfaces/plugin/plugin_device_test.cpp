@@ -43,6 +43,34 @@ tests::CliResult verify_odd(const std::string& what, const std::string& name,
   return verify(what, "kernel_odd", program);
 }
 
+/// clip of language_kernels.cu, as the kernel of that name, gets that verdict.
+void expect_kernel(const std::string& name, Status status, const std::string& sentence) {
+  const Odd kind(name);
+  const auto library = std::make_shared<Plugin>(plugin_file("kernel_language"), PluginLimits{},
+                                                tests::build_folder() + "/zeroproof-plugin-sim");
+  const std::shared_ptr<const OpCandidate> candidate = plugin_candidate(library);
+  const Result result =
+      run_op_cases({{find_op("clip"), candidate.get(), Fill::training}}, {}).front();
+  CAPTURE(name);
+  CAPTURE(result.reason);
+  CHECK(result.status == status);
+  CHECK(result.reason.find(sentence) != std::string::npos);
+  CHECK(result.reason.find('\n') == std::string::npos);
+}
+
+/// An operation of plugin_cuda/fused.cu in any order: a pass, or a failure with this hint.
+void judge_fused(const std::string& operation, const std::string& library,
+                 const std::string& hint = "") {
+  const tests::CliResult result = verify("'op/" + operation +
+                                             "/plugin/fused/fill:training' --accept any-order "
+                                             "--declined accept --second-seed 2",
+                                         library);
+  CAPTURE(library);
+  CAPTURE(result.out);
+  CHECK(result.exit_code == (hint.empty() ? 0 : 1));
+  CHECK(result.out.find(hint) != std::string::npos);
+}
+
 /// clip, with the misbehaving call, gets that verdict twice, and clip_value in between passes.
 void expect(const std::string& name, Status status, const std::string& sentence) {
   const Odd kind(name);
@@ -117,6 +145,34 @@ TEST_CASE("device plug-in: side effects of a kernel become verdicts") {
   expect("half_a_warp", Status::error, "the plug-in returned -1 in clip");
   expect("never_ends", Status::hung, "did not return in clip within 2 s");
   expect("launches_nothing", Status::fail, "grad[0] differs from the reference");
+}
+
+TEST_CASE("device plug-in: shared memory, shuffles, votes and atomics are CUDA's") {
+  expect_kernel("whole_language", Status::pass, "");
+}
+
+TEST_CASE("device plug-in: misused shared memory and shuffles are located") {
+  expect_kernel("returned_lane", Status::crashed,
+                "the shuffle's mask 0xffffffff names lane 5, which has returned");
+  expect_kernel("outside_mask", Status::crashed,
+                "is called by lane 16, which is not in its mask 0x0000ffff");
+  expect_kernel("odd_width", Status::crashed, "has a width that is no power of two up to 32");
+  expect_kernel("shared_overrun", Status::crashed,
+                "a kernel wrote past its 256 bytes of dynamic shared memory");
+  expect_kernel("unwritten", Status::fail, "grad[0] differs from the reference");
+  expect_kernel("much_shared", Status::error, "the plug-in returned -1 in clip");
+}
+
+TEST_CASE("device plug-in: kernels with shared memory and vectors pass, their mistakes fail") {
+  for (const char* operation : {"grad_norm_p", "adamw_update", "adamw_update_bf16"})
+    judge_fused(operation, "fused");
+  judge_fused("grad_norm_p", "fused_no_barrier",
+              "grad_norm[0] is NaN and has to be a finite number");
+  judge_fused("grad_norm_p", "fused_narrow_shuffle", "results are in no legal order");
+  judge_fused("adamw_update", "fused_tail_dropped",
+              "always in the remainder of a loop over 4 elements");
+  judge_fused("adamw_update_bf16", "fused_truncated",
+              "a neighbouring number, at most 2 units in the last place away");
 }
 
 TEST_CASE("device plug-in: a library for another device is refused") {

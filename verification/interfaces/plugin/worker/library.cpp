@@ -71,9 +71,13 @@ bool list_operations(const zeroproof_plugin& plugin, PluginHello& hello) {
 const zeroproof_plugin* load_library(const char* path, PluginHello& hello) {
   void* library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    const char* why = ::dlerror();
-    complain(hello, std::string("cannot be loaded: ") + (why == nullptr ? "?" : why),
-             "name a shared library built for this machine");
+    const char* said = ::dlerror();
+    const std::string why = said == nullptr ? "?" : said;
+    complain(hello, "cannot be loaded: " + why,
+             why.find("undefined symbol") == std::string::npos
+                 ? "name a shared library built for this machine"
+                 : "define it (an extern __shared__ array by ZEROPROOF_DYNAMIC_SHARED, in a "
+                   "namespace with a name)");
     return nullptr;
   }
   using Get = const zeroproof_plugin* (*)();
