@@ -118,8 +118,8 @@ ZEROPROOF_REFUSED(tex3D, ZEROPROOF_TEXTURES)
 ZEROPROOF_REFUSED(surf2Dread, ZEROPROOF_TEXTURES)
 ZEROPROOF_REFUSED(surf2Dwrite, ZEROPROOF_TEXTURES)
 
-/* glibc declares functions of some of these names. */
-template <class... Arguments>
+/* glibc declares functions of some of these names. Each has its number, so that each use is an error. */
+template <int name, class... Arguments>
 float zeroproof_fast(Arguments...) {
   static_assert(zeroproof_has<Arguments...>,
                 "zeroproof: the simulated device has no fast approximations (__expf, __logf and "
@@ -127,16 +127,16 @@ float zeroproof_fast(Arguments...) {
                 "those of one GPU; call the function without underscores");
   return 0;
 }
-#define __expf zeroproof_fast
-#define __exp10f zeroproof_fast
-#define __logf zeroproof_fast
-#define __log2f zeroproof_fast
-#define __log10f zeroproof_fast
-#define __powf zeroproof_fast
-#define __sinf zeroproof_fast
-#define __cosf zeroproof_fast
-#define __tanf zeroproof_fast
-#define __tanhf zeroproof_fast
+#define __expf zeroproof_fast<1>
+#define __exp10f zeroproof_fast<2>
+#define __logf zeroproof_fast<3>
+#define __log2f zeroproof_fast<4>
+#define __log10f zeroproof_fast<5>
+#define __powf zeroproof_fast<6>
+#define __sinf zeroproof_fast<7>
+#define __cosf zeroproof_fast<8>
+#define __tanf zeroproof_fast<9>
+#define __tanhf zeroproof_fast<10>
 ZEROPROOF_REFUSED(__fdividef, "its bits are those of one GPU; divide by / or __fdiv_rn")
 
 ZEROPROOF_REFUSED(__activemask, "which lanes run together is undefined; name them in a mask")

@@ -19,11 +19,13 @@ compile || fail "without REFUSED: $(cat "$work/said")"
 if compile -DREFUSED; then fail 'with REFUSED it compiles'; fi
 grep 'error:' "$work/said" | grep -v 'zeroproof: ' >"$work/others" || true
 [ ! -s "$work/others" ] || fail "errors without a reason: $(cat "$work/others")"
-sed -n 's|.*;.*// ||p; s|.*{}  // ||p; s|.*) x.*// ||p' "$file" | sort -u >"$work/names"
+sed -n -e '/[;)}] *\/\/ /=' "$file" | tail -n +2 >"$work/lines"
 count=0
-while IFS= read -r name; do
+while IFS= read -r line; do
+  name=$(sed -n "$line{s|.*// ||;p;}" "$file")
   grep -qF -e "$name" "$work/said" || fail "no error has the reason of '$name': $(cat "$work/said")"
+  grep -q "refused_kernels.cu:$line:" "$work/said" || fail "no error is about line $line, '$name'"
   count=$((count + 1))
-done <"$work/names"
+done <"$work/lines"
 [ "$count" -ge 30 ] || fail "only $count reasons were looked for"
 echo "ok: $count reasons"

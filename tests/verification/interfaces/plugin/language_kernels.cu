@@ -155,6 +155,14 @@ static __global__ void unwritten(const float*, float* to, int64_t numel, float) 
   value = 1;
 }
 
+/// Found by -fsanitize=bounds.
+static __global__ void static_overrun(const float*, float* to, int64_t numel, float) {
+  __shared__ float few[block - 1];
+  few[threadIdx.x] = 1;
+  __syncthreads();
+  if (threadIdx.x < numel) to[threadIdx.x] = few[0];
+}
+
 struct Kernel {
   const char* name;
   void (*kernel)(const float*, float*, int64_t, float);
@@ -162,7 +170,7 @@ struct Kernel {
 const Kernel kernels[] = {{"whole_language", whole_language}, {"returned_lane", returned_lane},
                           {"outside_mask", outside_mask},     {"odd_width", odd_width},
                           {"shared_overrun", shared_overrun}, {"unwritten", unwritten},
-                          {"much_shared", whole_language}};
+                          {"much_shared", whole_language},    {"static_overrun", static_overrun}};
 
 static int32_t clip(const zeroproof_call* call) {
   static int same = 0;

@@ -44,9 +44,10 @@ tests::CliResult verify_odd(const std::string& what, const std::string& name,
 }
 
 /// clip of language_kernels.cu, as the kernel of that name, gets that verdict.
-void expect_kernel(const std::string& name, Status status, const std::string& sentence) {
+void expect_kernel(const std::string& name, Status status, const std::string& sentence,
+                   const std::string& file = "kernel_language") {
   const Odd kind(name);
-  const auto library = std::make_shared<Plugin>(plugin_file("kernel_language"), PluginLimits{},
+  const auto library = std::make_shared<Plugin>(plugin_file(file), PluginLimits{},
                                                 tests::build_folder() + "/zeroproof-plugin-sim");
   const std::shared_ptr<const OpCandidate> candidate = plugin_candidate(library);
   const Result result =
@@ -160,6 +161,7 @@ TEST_CASE("device plug-in: misused shared memory and shuffles are located") {
   expect_kernel("shared_overrun", Status::crashed,
                 "a kernel wrote past its 256 bytes of dynamic shared memory");
   expect_kernel("unwritten", Status::fail, "grad[0] differs from the reference");
+  expect_kernel("static_overrun", Status::crashed, "the plug-in died of SIGILL", "kernel_bounds");
   expect_kernel("much_shared", Status::error, "the plug-in returned -1 in clip");
 }
 

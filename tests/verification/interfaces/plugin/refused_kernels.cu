@@ -23,7 +23,9 @@ __global__ void refused(float* x, cudaTextureObject_t image, unsigned mask) {
   x[1] = tex2D<float>(image, 0.5F, 0.5F);                                     // tex2D
   x[2] = tex1Dfetch<float>(image, 3);                                         // tex1Dfetch
   asm volatile("bar.sync 0;");                                                // inline PTX
-  x[3] = __expf(x[3]) + __logf(x[4]);                                         // fast approximations
+  x[3] = __expf(x[3]);                                                        // fast approximations
+  x[4] = __logf(x[4]);                                                        // fast approximations
+  x[5] = __powf(x[5], 2);                                                     // fast approximations
   x[5] = __fdividef(x[5], x[6]);                                              // __fdividef
   mask = __activemask();                                                      // __activemask
   mask |= __match_any_sync(mask, 3);                                          // __match_any_sync
