@@ -167,15 +167,18 @@ void* Simulator::shared_memory(std::string_view file, int line, std::size_t num_
 }
 
 std::uint64_t Simulator::taken_by(const Thread& thread, unsigned first) const {
+  const auto takes_part = [&](unsigned lane) { return (thread.mask >> lane & 1U) != 0; };
+  if (thread.source < warp_threads) {
+    return takes_part(thread.source) ? threads_[first + thread.source].bits : ~std::uint64_t{0};
+  }
   std::uint64_t of_all = 0;
   for (unsigned i = 0; i < warp_threads; ++i) {
-    if ((thread.mask >> i & 1U) == 0) continue;
+    if (!takes_part(i)) continue;
     const std::uint64_t bits = threads_[first + i].bits;
-    if (thread.source == i) return bits;
     if (thread.source == greatest) of_all = std::max(of_all, bits);
     if (thread.source == every_lane && bits != 0) of_all |= std::uint64_t{1} << i;
   }
-  return thread.source < warp_threads ? ~std::uint64_t{0} : of_all;
+  return of_all;
 }
 
 bool Simulator::release_block() {
