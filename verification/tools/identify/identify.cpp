@@ -7,7 +7,6 @@
 #include "common/base/error.hpp"
 #include "common/base/float_formats.hpp"
 #include "common/base/same_value.hpp"
-#include "verification/compare/wrong_formulas.hpp"
 #include "verification/tools/identify/formula_text.hpp"
 #include "verification/tools/identify/grid.hpp"
 
@@ -180,7 +179,28 @@ std::string bits16_of(const RecordedStep& step, const std::vector<BufferGrid>& g
   return all_are([](float x) { return to_fp16(x); }) ? "fp16" : "";
 }
 
-/// The step for the bound over all legal orders, with the betas as given, or rounded to fp32 first.
+/// Compares a step without a dialect with the bound over all legal orders. There is none for
+/// settings outside R5's ranges.
+void judge_by_bound(const RecordedStep& step, Identification& found) try {
+  std::vector<UpdateResults> results;
+  for (const StepTensor& tensor : step.tensors) results.push_back(results_of(tensor));
+  for (const bool rounded_betas : {false, true}) {
+    const UpdateSetup setup = setup_of(step, rounded_betas);
+    const std::optional<double> share = share_of_bound(setup, results);
+    if (share && (!found.share || *share < *found.share)) found.share = share;
+    if (found.legal()) return;
+    for (const std::string& formula :
+         wrong_formulas(setup, results).value_or(std::vector<std::string>{})) {
+      if (std::ranges::find(found.wrong, formula) == found.wrong.end())
+        found.wrong.push_back(formula);
+    }
+  }
+} catch (const Error&) {
+  found.share.reset();
+}
+
+}  // namespace
+
 UpdateSetup setup_of(const RecordedStep& step, bool rounded_betas) {
   const DialectHyper& h = step.hyper;
   UpdateSetup setup;
@@ -202,31 +222,12 @@ UpdateSetup setup_of(const RecordedStep& step, bool rounded_betas) {
   return setup;
 }
 
-/// Compares a step without a dialect with the bound over all legal orders. There is none for
-/// settings outside R5's ranges.
-void judge_by_bound(const RecordedStep& step, Identification& found) try {
+UpdateResults results_of(const StepTensor& tensor) {
   const auto view = [](const StepState& s) {
     return UpdateState{s.master, s.exp_avg, s.exp_avg_sq, s.max_exp_avg_sq, s.momentum_buffer};
   };
-  std::vector<UpdateResults> results;
-  for (const StepTensor& tensor : step.tensors)
-    results.push_back({tensor.grad, view(tensor.before), view(tensor.after)});
-  for (const bool rounded_betas : {false, true}) {
-    const UpdateSetup setup = setup_of(step, rounded_betas);
-    const std::optional<double> share = share_of_bound(setup, results);
-    if (share && (!found.share || *share < *found.share)) found.share = share;
-    if (found.legal()) return;
-    for (const std::string& formula :
-         wrong_formulas(setup, results).value_or(std::vector<std::string>{})) {
-      if (std::ranges::find(found.wrong, formula) == found.wrong.end())
-        found.wrong.push_back(formula);
-    }
-  }
-} catch (const Error&) {
-  found.share.reset();
+  return {tensor.grad, view(tensor.before), view(tensor.after)};
 }
-
-}  // namespace
 
 Identification identify(const RecordedStep& step) {
   const std::vector<BufferGrid> grids = grids_of(step);

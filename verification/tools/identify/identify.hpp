@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "verification/compare/wrong_formulas.hpp"
 #include "verification/tools/identify/ratio.hpp"
 #include "verification/tools/identify/recorded_step.hpp"
 
@@ -73,6 +74,11 @@ struct Identification {
 };
 
 Identification identify(const RecordedStep& step);
+
+/// The step for the bound over all legal orders, with the betas as given, or rounded to fp32 first.
+UpdateSetup setup_of(const RecordedStep& step, bool rounded_betas);
+/// A tensor of it.
+UpdateResults results_of(const StepTensor& tensor);
 
 /// A formula is rejected if at least this share of the elements differs from it.
 inline constexpr double no_formula = 0.01;

@@ -81,71 +81,6 @@ class Settings {
 
 constexpr double large = 1e38;
 
-DialectHyper read_hyper(const SafeMetadata& metadata, const std::string& file) {
-  const Settings settings(metadata, file);
-  DialectHyper h;
-  const std::string rule = settings.text("rule");
-  const std::vector<std::string> rules = {"adamw", "adam", "sgd", "lamb"};
-  if (std::ranges::find(rules, rule) == rules.end()) {
-    refuse(file, "rule is " + shown_name(rule), "there are dialects of adamw, adam, sgd and lamb",
-           suggestion(rule, rules));
-  }
-  h.rule = std::ranges::find(update_rules, rule, &RuleTraits::name)->rule;
-  h.lr = settings.number("lr", 0, large);
-  h.weight_decay = settings.number("weight_decay", 0, large);
-  h.maximize = settings.flag("maximize", false);
-  const bool sgd = h.rule == UpdateRule::sgd;
-  std::vector<std::string> foreign =
-      sgd ? std::vector<std::string>{"beta1", "beta2", "eps", "amsgrad", "bias_correction"}
-          : std::vector<std::string>{"momentum", "dampening", "nesterov"};
-  if (h.rule == UpdateRule::lamb) foreign.emplace_back("amsgrad");
-  for (const std::string& key : foreign) {
-    if (metadata.contains(key)) {
-      refuse(file, key + " is no setting of " + rule, "it would silently do nothing",
-             "leave it out");
-    }
-  }
-  if (sgd) {
-    h.momentum = settings.number("momentum", 0, 1);
-    h.dampening = settings.number_or("dampening", 0, 0, 1);
-    h.nesterov = settings.flag("nesterov", false);
-    return h;
-  }
-  constexpr double below_one = 1 - 0x1p-53;
-  h.beta1 = settings.number("beta1", 0, below_one);
-  h.beta2 = settings.number("beta2", 0, below_one);
-  h.eps = settings.number("eps", 0, large);
-  const double t = settings.number("t", 0, 0x1p53);
-  if (t < 1 || t != std::floor(t)) {
-    refuse(file, "t is " + shown_name(settings.text("t")),
-           "it counts the applied steps with this one, from 1",
-           t == 0 ? "leave the file out if the step was skipped, or write t after the step"
-                  : "write 1 for the first");
-  }
-  h.t = static_cast<std::int64_t>(t);
-  h.amsgrad = settings.flag("amsgrad", false);
-  h.bias_correction = settings.flag("bias_correction", true);
-  return h;
-}
-
-/// Buffers that a step of this kind has, without the gradient.
-std::vector<std::string> buffers_of(const DialectHyper& h) {
-  if (h.rule == UpdateRule::sgd) {
-    return h.momentum == 0 ? std::vector<std::string>{"master"}
-                           : std::vector<std::string>{"master", "momentum_buffer"};
-  }
-  std::vector<std::string> buffers = {"master", "exp_avg", "exp_avg_sq"};
-  if (h.amsgrad) buffers.emplace_back("max_exp_avg_sq");
-  return buffers;
-}
-
-std::vector<float>& member(StepState& state, const std::string& buffer) {
-  if (buffer == "master") return state.master;
-  if (buffer == "exp_avg") return state.exp_avg;
-  if (buffer == "exp_avg_sq") return state.exp_avg_sq;
-  return buffer == "max_exp_avg_sq" ? state.max_exp_avg_sq : state.momentum_buffer;
-}
-
 class TensorReader {
  public:
   TensorReader(const SafetensorsReader& reader, const std::string& file)
@@ -225,6 +160,70 @@ std::vector<std::string> parameters_of(const SafetensorsReader& reader, const st
 
 }  // namespace
 
+DialectHyper hyper_of_settings(const SafeMetadata& metadata, const std::string& file) {
+  const Settings settings(metadata, file);
+  DialectHyper h;
+  const std::string rule = settings.text("rule");
+  const std::vector<std::string> rules = {"adamw", "adam", "sgd", "lamb"};
+  if (std::ranges::find(rules, rule) == rules.end()) {
+    refuse(file, "rule is " + shown_name(rule), "there are dialects of adamw, adam, sgd and lamb",
+           suggestion(rule, rules));
+  }
+  h.rule = std::ranges::find(update_rules, rule, &RuleTraits::name)->rule;
+  h.lr = settings.number("lr", 0, large);
+  h.weight_decay = settings.number("weight_decay", 0, large);
+  h.maximize = settings.flag("maximize", false);
+  const bool sgd = h.rule == UpdateRule::sgd;
+  std::vector<std::string> foreign =
+      sgd ? std::vector<std::string>{"beta1", "beta2", "eps", "amsgrad", "bias_correction"}
+          : std::vector<std::string>{"momentum", "dampening", "nesterov"};
+  if (h.rule == UpdateRule::lamb) foreign.emplace_back("amsgrad");
+  for (const std::string& key : foreign) {
+    if (metadata.contains(key)) {
+      refuse(file, key + " is no setting of " + rule, "it would silently do nothing",
+             "leave it out");
+    }
+  }
+  if (sgd) {
+    h.momentum = settings.number("momentum", 0, 1);
+    h.dampening = settings.number_or("dampening", 0, 0, 1);
+    h.nesterov = settings.flag("nesterov", false);
+    return h;
+  }
+  constexpr double below_one = 1 - 0x1p-53;
+  h.beta1 = settings.number("beta1", 0, below_one);
+  h.beta2 = settings.number("beta2", 0, below_one);
+  h.eps = settings.number("eps", 0, large);
+  const double t = settings.number("t", 0, 0x1p53);
+  if (t < 1 || t != std::floor(t)) {
+    refuse(file, "t is " + shown_name(settings.text("t")),
+           "it counts the applied steps with this one, from 1",
+           t == 0 ? "leave the file out if the step was skipped, or write t after the step"
+                  : "write 1 for the first");
+  }
+  h.t = static_cast<std::int64_t>(t);
+  h.amsgrad = settings.flag("amsgrad", false);
+  h.bias_correction = settings.flag("bias_correction", true);
+  return h;
+}
+
+std::vector<std::string> step_buffers(const DialectHyper& h) {
+  if (h.rule == UpdateRule::sgd) {
+    return h.momentum == 0 ? std::vector<std::string>{"master"}
+                           : std::vector<std::string>{"master", "momentum_buffer"};
+  }
+  std::vector<std::string> buffers = {"master", "exp_avg", "exp_avg_sq"};
+  if (h.amsgrad) buffers.emplace_back("max_exp_avg_sq");
+  return buffers;
+}
+
+std::vector<float>& step_buffer(StepState& state, const std::string& buffer) {
+  if (buffer == "master") return state.master;
+  if (buffer == "exp_avg") return state.exp_avg;
+  if (buffer == "exp_avg_sq") return state.exp_avg_sq;
+  return buffer == "max_exp_avg_sq" ? state.max_exp_avg_sq : state.momentum_buffer;
+}
+
 std::int64_t RecordedStep::numel() const {
   std::int64_t n = 0;
   for (const StepTensor& tensor : tensors) n += static_cast<std::int64_t>(tensor.numel());
@@ -235,7 +234,7 @@ RecordedStep read_step(const std::string& file) {
   const SafetensorsReader reader = SafetensorsReader::open(file);
   RecordedStep step;
   step.file = file;
-  step.hyper = read_hyper(reader.metadata(), file);
+  step.hyper = hyper_of_settings(reader.metadata(), file);
   const auto program = reader.metadata().find("program");
   if (program != reader.metadata().end()) step.program = program->second;
   TensorReader tensors(reader, file);
@@ -246,11 +245,11 @@ RecordedStep read_step(const std::string& file) {
     StepTensor tensor;
     tensor.name = suffix.empty() ? suffix : suffix.substr(1);
     tensor.grad = tensors.read(std::string(gradient) + suffix);
-    for (const std::string& buffer : buffers_of(step.hyper)) {
+    for (const std::string& buffer : step_buffers(step.hyper)) {
       for (const bool after : {false, true}) {
         const std::string name = (after ? "after." : "before.") + buffer + suffix;
         if (step.is_first && !after && buffer == "momentum_buffer") continue;
-        std::vector<float>& values = member(after ? tensor.after : tensor.before, buffer);
+        std::vector<float>& values = step_buffer(after ? tensor.after : tensor.before, buffer);
         values = tensors.read(name);
         require_size(file, name, values.size(), tensor.grad.size());
       }

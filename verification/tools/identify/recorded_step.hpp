@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/io/safetensors/safetensors_types.hpp"
 #include "verification/tools/identify/dialect.hpp"
 
 namespace zeroproof::verification {
@@ -37,5 +38,14 @@ struct RecordedStep {
 /// Errors (ErrorCode::io, with the file's name): no such file, no safetensors; a tensor or a
 /// setting that is missing, unknown, of another type or size, or out of its range.
 RecordedStep read_step(const std::string& file);
+
+/// The settings of a step from texts by their names. Errors (ErrorCode::io, with `file`): as read_step.
+DialectHyper hyper_of_settings(const SafeMetadata& settings, const std::string& file);
+
+/// Buffers that a step of this kind has, master first, without the gradient.
+std::vector<std::string> step_buffers(const DialectHyper& hyper);
+
+/// A buffer by its name.
+std::vector<float>& step_buffer(StepState& state, const std::string& buffer);
 
 }  // namespace zeroproof::verification
