@@ -34,13 +34,13 @@ ElementBound product_bound(float value, float factor) {
   return {exact, allowed, std::fabs(exact) + allowed < overflows, overflowing(exact)};
 }
 
-ElementBound clip_coef_bound(double norm, double max_norm) {
+ElementBound clip_coef_bound(double norm, double max_norm, double eps) {
   constexpr Real tiny = 0x1p-126L;
   if (std::isnan(norm)) return one_result(norm);
   const Real limit = max_norm;
   const bool in_range = norm >= 0 && limit >= tiny && limit < largest;
   if (in_range && std::isinf(norm)) return one_result(0);
-  const Real quotient = limit / (static_cast<Real>(norm) + static_cast<Real>(1e-6));
+  const Real quotient = limit / (static_cast<Real>(norm) + static_cast<Real>(eps));
   const Real allowed = (gamma_of(4) * quotient + eta) * slack;
   const bool judged = in_range && norm < largest && quotient < largest;
   // A norm or a limit that fp32 does not have is infinite or 0 in it.

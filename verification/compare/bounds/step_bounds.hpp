@@ -12,9 +12,9 @@ namespace zeroproof::verification {
 /// Source   [Bound:scaled]. Not judged where one order overflows and the other does not.
 ElementBound product_bound(float value, float factor);
 
-/// min(1, max_norm / (norm + 1e-6)) of a max_norm above 0, in fp32 or fp64.
+/// min(1, max_norm / (norm + eps)) of a max_norm above 0, in fp32 or fp64.
 /// Source   [Bound:coef]. Not judged for a norm below 0 or arguments that fp32 does not have.
-ElementBound clip_coef_bound(double norm, double max_norm);
+ElementBound clip_coef_bound(double norm, double max_norm, double eps = 1e-6);
 
 /// (sum |x|^p)^(1/p), accumulated in fp32 in any order.
 /// Source   [Bound:norm]. Not judged for p below 1/2, more than about 300,000 p elements, a norm of 2^127 and above.

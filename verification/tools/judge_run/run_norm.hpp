@@ -1,0 +1,58 @@
+#pragma once
+// The global norm of a recorded step, from its gradients.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verification/compare/bounds/element_bound.hpp"
+#include "verification/compare/bounds/model.hpp"
+#include "verification/tools/judge_run/recording.hpp"
+
+namespace zeroproof::verification {
+
+/// Sums of |x|^p (p infinite: the largest |x|) of every part of the gradients, without the loss scale.
+class RunNorm {
+ public:
+  using Real = bounds::Real;
+  struct Part {
+    std::size_t parameter = 0, rank = 0;
+    Real power_sum = 0;
+    std::int64_t numel = 0;
+  };
+
+  /// Of the tensors KIND, "reduced" or "before.grad".
+  RunNorm(const RunStep& step, const std::string& kind, double loss_scale);
+
+  /// Why there is no norm: "reduced", "sum_squares"; "" if there is one.
+  const std::string& missing() const { return missing_; }
+  const std::vector<Part>& parts() const { return parts_; }
+  bool of_16_bits() const { return of_16_bits_; }
+  /// Every element once: replicated parameters of one rank.
+  Real exact() const;
+  Real norm_of(Real power_sum) const;
+  Real total() const;
+
+  /// [Bound:norm]; above its number of elements, of the norm of the norms of the parts. Not judged beyond that.
+  ElementBound bound() const;
+
+  /// A wrong way to the norm.
+  struct Wrong {
+    std::string text;
+    Real value = 0;
+  };
+  std::vector<Wrong> wrong_norms(std::size_t rank) const;
+
+ private:
+  const RunStep* step_;
+  Real p_ = 2;
+  double loss_scale_ = 1;
+  bool of_16_bits_ = true;
+  std::vector<Part> parts_;
+  std::string missing_;
+};
+
+/// The wrong way that gives this value, as the end of a sentence; "" for none or several pages of them.
+std::string wrong_norm_text(const RunNorm& norm, std::size_t rank, double got);
+
+}  // namespace zeroproof::verification
