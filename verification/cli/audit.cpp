@@ -1,12 +1,13 @@
 // zeroproof audit: recomputes a run and compares it with its log.
 
-#include <charconv>
 #include <cstdio>
 #include <memory>
+#include <tuple>
 
 #include "common/base/error.hpp"
 #include "common/base/printable.hpp"
 #include "verification/cli/commands.hpp"
+#include "verification/cli/step_range.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/tools/train/checkpoints/audit.hpp"
 
@@ -18,30 +19,14 @@ struct AuditFlags {
   bool by_reference = false;
 };
 
-/// "100..120" or "100".
-void parse_steps(const std::string& text, AuditSettings& settings) {
-  const char* const end = text.data() + text.size();
-  auto [rest, error] = std::from_chars(text.data(), end, settings.first);
-  bool good = error == std::errc{} && settings.first > 0;
-  settings.last = settings.first;
-  if (good && rest != end) {
-    good = text.compare(static_cast<std::size_t>(rest - text.data()), 2, "..") == 0;
-    if (good) {
-      const auto second = std::from_chars(rest + 2, end, settings.last);
-      good = second.ec == std::errc{} && second.ptr == end && settings.last >= settings.first;
-    }
-  }
-  ZP_CHECK(good, ErrorCode::config, "--steps is '" + text + "'",
-           "expected a step or a range of steps", "use a form as in --steps 100..120");
-}
-
 int audit_run(const AuditFlags& flags) {
   AuditSettings settings;
   ZP_CHECK(!flags.folder.empty(), ErrorCode::config, "the folder's name is empty",
            "an audit needs a folder", "name the folder of a training's checkpoints");
   settings.folder = flags.folder;
   settings.log = flags.log.empty() ? flags.folder + "/log.jsonl" : flags.log;
-  if (!flags.steps.empty()) parse_steps(flags.steps, settings);
+  if (!flags.steps.empty())
+    std::tie(settings.first, settings.last) = parse_step_range(flags.steps, "100..120");
   settings.world = parse_world(flags.world);
   ZP_CHECK(!settings.world.has_processes(), ErrorCode::config, "--world is " + flags.world,
            "an audit runs in one process", "use self or threads:N: the bits are the same");

@@ -15,9 +15,9 @@
 #include "verification/cli/chosen_cases.hpp"
 #include "verification/cli/partial_report.hpp"
 #include "verification/cli/program/interruption.hpp"
+#include "verification/cli/write_reports.hpp"
 #include "verification/compare/judge/self_test.hpp"
 #include "verification/ops/op_expectation.hpp"
-#include "verification/report/github.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
 #include "verification/report/verdict_lines.hpp"
@@ -27,38 +27,6 @@
 
 namespace zeroproof::verification {
 namespace {
-
-/// A report that cannot be written does not prevent the others. Errors (io): the first of these
-/// failures.
-void write_reports(const RunReport& report, const ReportTargets& targets,
-                   const VerifyRequest& request) {
-  std::optional<Error> problem;
-  std::vector<std::string> written;
-  const auto write = [&](const std::vector<std::string>& files, const std::string& content) {
-    for (const std::string& file : files) {
-      try {
-        write_report_file(file, content);
-        written.push_back(file);
-      } catch (const Error& error) {
-        if (!problem) problem = error;
-      }
-    }
-  };
-  if (!targets.json_files.empty()) write(targets.json_files, to_json(report));
-  if (!targets.junit_files.empty()) write(targets.junit_files, to_junit(report, request.strict));
-  if (!targets.html_files.empty()) write(targets.html_files, to_html(report, request.strict));
-  if (targets.text) {
-    const TextStyle style{wants_colour(STDOUT_FILENO) && !inside_mpi_job(), request.rows,
-                          request.bytes};
-    std::fputs(to_text(report, style).c_str(), stdout);
-    for (const std::string& file : written) std::printf("report: %s\n", printable(file).c_str());
-  }
-  if (targets.github) {
-    const std::string& source = *targets.github;
-    write_github(report, request.strict, {source.empty() ? request.cases.plugin : source});
-  }
-  if (problem) throw Error(*problem);
-}
 
 /// True if a case that the user requested by name was skipped: a resource may become unavailable
 /// during a run.
@@ -124,6 +92,11 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
     for (const std::string& file : targets.files()) check_report_file(file);
     if (!request.save_failing.empty()) check_bundle_folder(request.save_failing);
   }
+  const auto write_all = [&](const RunReport& report) {
+    const TextStyle style{wants_colour(STDOUT_FILENO) && !inside_mpi_job(), request.rows,
+                          request.bytes};
+    write_reports(report, targets, style, request.strict, request.cases.plugin);
+  };
   RunReport report;
   {
     ProgressBar bar;
@@ -136,7 +109,7 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
         const RunReport so_far =
             partial.ended_by(signal_name(signal));  // before a job of ours is called crashed
         end_guarded_job();
-        write_reports(so_far, targets, request);
+        write_all(so_far);
         std::fflush(stdout);
       });
       observed.on_verdicts = [&](Span<const Result> results) { bar.say(verdict_lines(results)); };
@@ -159,7 +132,7 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
   }
   if (!root && started_by_zeroproof()) say_what_broke(report);
   if (root) {
-    write_reports(report, targets, request);
+    write_all(report);
     for (const Result& result : report.results) {
       if (result.flights.empty()) continue;
       std::fprintf(stderr, "last collectives of the ranks of %s:\n%s", result.id.c_str(),
