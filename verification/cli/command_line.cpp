@@ -23,6 +23,7 @@ int run_command_line(int argc, char** argv) {
   add_identify(commands);
   add_gen(commands);
   add_judge(commands);
+  add_judge_run(commands);
   add_train(commands);
   add_checkpoint(commands);
   add_audit(commands);

@@ -24,6 +24,7 @@ void add_trace(CommandSet& commands);
 void add_identify(CommandSet& commands);
 void add_gen(CommandSet& commands);
 void add_judge(CommandSet& commands);
+void add_judge_run(CommandSet& commands);
 void add_train(CommandSet& commands);
 void add_checkpoint(CommandSet& commands);
 void add_audit(CommandSet& commands);
