@@ -78,6 +78,9 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
 /// the main job. Empty if nothing matches.
 std::vector<CaseSpec> cases_matching(const VerifyOptions& options, const std::string& pattern);
 
+/// The text as one word of a shell line.
+std::string shell_word(const std::string& word);
+
 /// The shell line that runs one case again, from any folder: a forced instruction set, this
 /// program, the id and the settings outside it.
 std::string replay_line(const VerifyOptions& options, const std::string& id);

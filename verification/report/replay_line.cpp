@@ -10,16 +10,6 @@
 namespace zeroproof::verification {
 namespace {
 
-std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789_-./:=,+") == std::string::npos;
-  if (plain) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 /// Path of this program, or its usual name if another program runs the harness.
 std::string program(const VerifyOptions& options) {
   std::string path(4096, '\0');
@@ -32,21 +22,31 @@ std::string program(const VerifyOptions& options) {
 
 }  // namespace
 
+std::string shell_word(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_-./:=,+") == std::string::npos;
+  if (plain) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 std::string replay_line(const VerifyOptions& options, const std::string& id) {
   std::string line;
   const char* isa = std::getenv("ZP_ISA");
-  if (isa != nullptr && *isa != '\0') line += "ZP_ISA=" + quoted(isa) + " ";
-  line += quoted(program(options)) + " replay " + quoted(id);
-  for (const std::string& flag : options.replay_flags) line += " " + quoted(flag);
+  if (isa != nullptr && *isa != '\0') line += "ZP_ISA=" + shell_word(isa) + " ";
+  line += shell_word(program(options)) + " replay " + shell_word(id);
+  for (const std::string& flag : options.replay_flags) line += " " + shell_word(flag);
   return line;
 }
 
 std::string bundle_line(const VerifyOptions& options, const std::string& folder) {
-  std::string line =
-      quoted(program(options)) + " replay " + quoted(std::filesystem::absolute(folder).string());
+  std::string line = shell_word(program(options)) + " replay " +
+                     shell_word(std::filesystem::absolute(folder).string());
   for (std::size_t i = 0; i + 1 < options.replay_flags.size(); i += 2) {
     if (options.replay_flags[i] == "--plugin")
-      line += " --plugin " + quoted(options.replay_flags[i + 1]);
+      line += " --plugin " + shell_word(options.replay_flags[i + 1]);
   }
   return line;
 }

@@ -92,8 +92,8 @@ class JudgeRunSuite final : public Suite {
       out += fmt::format("... and {} more rows; the JSON report has every step\n",
                          grouped(static_cast<std::int64_t>(rows.size() - most_rows)));
     return out +
-           "(a number is the largest error, 1 is the bound of any legal order; bits: a known "
-           "library's; - : not judged)\n";
+           "number: largest error, where 1 is the bound of any legal order; bits: those of a known "
+           "library;\n-: not recorded or not judged\n";
   }
 };
 
@@ -132,7 +132,7 @@ RunReport judge_run(const JudgeRunSettings& settings) {
     if (number >= settings.first) {
       const RunStep* last = before && before->number() + 1 == step.number() ? &*before : nullptr;
       const std::string replay =
-          fmt::format("zeroproof judge-run '{}' --steps {}", settings.folder, number);
+          fmt::format("zeroproof judge-run {} --steps {}", shell_word(settings.folder), number);
       const std::string& program = step.ranks.front().program;
       for (const RunFindings& found :
            {judge_reduce(step, settings.phases), judge_overflow(step),

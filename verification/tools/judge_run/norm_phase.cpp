@@ -153,9 +153,8 @@ RunFindings clip_in(const RunStep& step, DType accumulation, const RunNorm& norm
       const RunPlace place{r,
                            p,
                            "before.grad",
-                           rank.max_norm || scales
-                               ? "is not the reduced gradient, unscaled and clipped"
-                               : "is not the reduced gradient",
+                           rank.max_norm || scales ? "is not reduced, unscaled and clipped"
+                                                   : "is not the reduced gradient",
                            false,
                            grad->dtype};
       bool wrong = false;
@@ -229,8 +228,8 @@ RunFindings judge_norm(const RunStep& step, const RunJudgeSettings& settings) {
       ratio = in_bf16.ratio(*norm);
     }
     const bool first = !found.has_first();
-    found.add_scalar(r, "norm", "is not the norm of all gradients, each element counted once",
-                     ratio, number_text(*norm), number_text(bound.exact));
+    found.add_scalar(r, "norm", "is not the norm of all gradients", ratio, number_text(*norm),
+                     number_text(bound.exact));
     if (first && found.has_first()) found.hint(wrong);
   }
   return found;

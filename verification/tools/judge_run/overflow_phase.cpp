@@ -68,7 +68,7 @@ RunFindings judge_overflow(const RunStep& step) {
     const bool wanted = first ? false : decided ? true : step.ranks.front().applied;
     if (decided || step.world() > 1) {
       found.add_scalar(r, "applied",
-                       first     ? "is not the decision that the gradients of all ranks require"
+                       first     ? "is not what the gradients of all ranks require"
                        : decided ? "was skipped although every gradient is finite"
                                  : "is not the decision of rank 0",
                        rank.applied == wanted ? 0 : HUGE_VAL, applied_text(rank.applied),

@@ -201,13 +201,13 @@ RunFindings reduce_with(const RunStep& step, const Accumulation& how) {
       const RunParameter& parameter = step.parameter(p, r);
       const std::optional<RunValues> reduced = step.ranks[r].read("reduced", parameter);
       if (!reduced) continue;
-      RunPlace place{r,
-                     p,
-                     "reduced",
-                     first.mean ? "is not the mean of the gradients over the ranks"
-                                : "is not the sum of the gradients over the ranks",
-                     false,
-                     reduced->dtype};
+      RunPlace place{
+          r,
+          p,
+          "reduced",
+          first.mean ? "is not the mean over the ranks" : "is not the sum over the ranks",
+          false,
+          reduced->dtype};
       const std::vector<std::int64_t> owned = elements_of(parameter.owned);
       bool wrong = false;
       for (std::size_t i = 0; i < owned.size(); ++i) {

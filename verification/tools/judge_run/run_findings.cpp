@@ -33,6 +33,7 @@ std::optional<Phase> report_phase(RunPhase phase) {
 
 /// "[3, 4]": the place of an element in a tensor.
 std::string coordinates_of(const RunParameter& parameter, std::int64_t element) {
+  if (parameter.shape.empty()) return "";
   std::vector<std::string> parts(parameter.shape.size());
   for (std::size_t d = parts.size(); d-- > 0;) {
     parts[d] = std::to_string(element % parameter.shape[d]);

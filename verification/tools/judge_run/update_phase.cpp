@@ -259,7 +259,7 @@ void judge_without_gradient(const RunStep& step, std::size_t r, std::size_t p, R
 }
 
 /// t of every rank: one more than in the step before, the same on all ranks.
-void judge_counts(const RunStep& step, const RunStep* before, bool recorded, RunFindings& found) {
+void judge_counts(const RunStep& step, const RunStep* before, RunFindings& found) {
   for (std::size_t p = 0; p < step.num_parameters(); ++p) {
     const std::vector<std::size_t> owners = step.owners(p);
     if (owners.empty()) continue;
@@ -278,11 +278,9 @@ void judge_counts(const RunStep& step, const RunStep* before, bool recorded, Run
         found.add_right(1, 0);
         continue;
       }
-      if (!recorded && !was) continue;
       const bool first = !found.has_first();
       found.add_scalar(r, "t of " + step.parameter(p, r).name,
-                       was ? "is not the count of updates that follows the step before"
-                           : "is not that of the other ranks",
+                       was ? "does not follow the step before" : "is not that of the other ranks",
                        HUGE_VAL, std::to_string(t), std::to_string(want));
       if (!first) continue;
       if (was && t == *was && updated)
@@ -302,7 +300,10 @@ RunFindings judge_update(const RunStep& step, const RunStep* before) {
   bool recorded = false;
   for (std::size_t p = 0; p < step.num_parameters(); ++p)
     recorded = recorded || step.any_has("before.grad", p);
-  judge_counts(step, before, recorded, found);
+  bool any_gradient = recorded;
+  for (std::size_t p = 0; p < step.num_parameters(); ++p)
+    any_gradient = any_gradient || step.any_has("reduced", p);
+  if (any_gradient || !step.ranks.front().applied) judge_counts(step, before, found);
   if (!recorded) found.missing("before.grad");
   if (!step.ranks.front().applied) {
     found.note("a skipped step");
