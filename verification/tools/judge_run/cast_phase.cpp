@@ -21,7 +21,9 @@ struct Assembled {
   bool complete = false;
 };
 
-Assembled assemble(const RunStep& step, std::size_t p, const std::string& kind) {
+/// `replica`: the rank whose copy of a replicated parameter is taken.
+Assembled assemble(const RunStep& step, std::size_t p, const std::string& kind,
+                   std::size_t replica = 0) {
   Assembled whole;
   whole.elements = elements_of(step.parameter(p).leaf);
   whole.values.assign(whole.elements.size(), std::numeric_limits<float>::quiet_NaN());
@@ -29,6 +31,7 @@ Assembled assemble(const RunStep& step, std::size_t p, const std::string& kind) 
   whole.complete = !step.owners(p).empty();
   for (const std::size_t r : step.owners(p)) {
     const RunParameter& parameter = step.parameter(p, r);
+    if (parameter.replicated && r != replica) continue;  // others are compared with it
     const auto values = step.ranks[r].read(kind, parameter);
     if (!values) {
       whole.complete = false;
@@ -41,7 +44,6 @@ Assembled assemble(const RunStep& step, std::size_t p, const std::string& kind) 
       whole.values[at] = values->values[i];
       whole.owner[at] = r;
     }
-    if (parameter.replicated) break;  // the first rank; others are compared with it
   }
   return whole;
 }
@@ -152,7 +154,8 @@ RunFindings judge_state(const RunStep& step, const RunStep* before) {
         const auto now = step.ranks[r].read("before." + buffer, parameter);
         if (!now && buffer != "master" && !step.ranks[r].has("after." + buffer, parameter))
           continue;
-        const Assembled then = assemble(*before, p, "after." + buffer);
+        const std::size_t replica = r < before->ranks.size() ? r : 0;
+        const Assembled then = assemble(*before, p, "after." + buffer, replica);
         if (!then.complete) continue;
         if (!now) {
           if (buffer != "master") {
@@ -169,7 +172,7 @@ RunFindings judge_state(const RunStep& step, const RunStep* before) {
                              false,
                              now->dtype};
         std::size_t zeros = 0, old = 0, wrong = 0;
-        const Assembled older = assemble(*before, p, "before." + buffer);
+        const Assembled older = assemble(*before, p, "before." + buffer, replica);
         for (std::size_t i = 0; i < owned.size(); ++i) {
           const auto at = static_cast<std::size_t>(
               std::ranges::lower_bound(then.elements, owned[i]) - then.elements.begin());

@@ -92,8 +92,9 @@ class JudgeRunSuite final : public Suite {
       out += fmt::format("... and {} more rows; the JSON report has every step\n",
                          grouped(static_cast<std::int64_t>(rows.size() - most_rows)));
     return out +
-           "number: largest error, where 1 is the bound of any legal order; bits: those of a known "
-           "library;\n-: not recorded or not judged\n";
+           "number: largest error, where 1 is the bound of any legal order; bits: no error, or "
+           "those\n"
+           "of a known library; -: not recorded or not judged\n";
   }
 };
 

@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "verification/compare/bounds/step_bounds.hpp"
-#include "verification/compare/wrong_formulas.hpp"
 #include "verification/report/format.hpp"
 #include "verification/tools/judge_run/run_element.hpp"
 #include "verification/tools/judge_run/run_findings.hpp"
@@ -56,26 +55,31 @@ std::vector<WrongFactor> wrong_factors(const RankFile& rank, const RunNorm& norm
                                        Real c) {
   const Real scale = rank.loss_scale, right = c / scale;
   std::vector<WrongFactor> wrong;
-  if (rank.loss_scale != 1) {
+  const bool scales = rank.loss_scale != 1;
+  const WrongFactor divided_twice{
+      fmt::format("the gradients were divided twice by the loss scale ({:g})", rank.loss_scale),
+      right / scale};
+  if (scales)
     wrong.push_back(
         {fmt::format("the gradients were not divided by the loss scale ({:g})", rank.loss_scale),
          c});
-    wrong.push_back(
-        {fmt::format("the gradients were divided twice by the loss scale ({:g})", rank.loss_scale),
-         right / scale});
+  if (!rank.max_norm) {
+    if (scales) wrong.push_back(divided_twice);
+    return wrong;
   }
-  if (!rank.max_norm) return wrong;
   const Real limit = *rank.max_norm;
   const auto coefficient = [&](Real of) {
     return std::min<Real>(1, limit / (of + static_cast<Real>(rank.clip_eps)));
   };
   wrong.push_back({"the gradients were not clipped", 1 / scale});
   wrong.push_back({"the clip were applied twice", c * right});
-  if (rank.loss_scale != 1)
+  if (scales) {
     wrong.push_back({fmt::format("the coefficient were made with the norm of the scaled gradients "
                                  "(loss scale {:g})",
                                  rank.loss_scale),
                      coefficient(norm * scale) / scale});
+    wrong.push_back(divided_twice);
+  }
   wrong.push_back({"the gradients were scaled up to max_norm although their norm is below it",
                    limit / (norm + static_cast<Real>(rank.clip_eps)) / scale});
   wrong.push_back(
@@ -101,12 +105,10 @@ std::string wrong_factor_text(const std::vector<WrongFactor>& factors, const Run
     }
     return significant;
   };
-  std::vector<std::string> found;
   for (const WrongFactor& factor : factors) {
     if (std::fabs(factor.value - right) > 0x1p-16L * std::fabs(right) && all_have(factor.value))
-      found.push_back(factor.text);
+      return "as if " + factor.text;
   }
-  if (!found.empty()) return as_if(found);
   std::size_t most = 0;
   for (std::size_t i = 0; i < reduced.values.size(); ++i) {
     if (std::fabs(reduced.values[i]) > std::fabs(reduced.values[most])) most = i;
@@ -179,8 +181,7 @@ RunFindings clip_in(const RunStep& step, DType accumulation, const RunNorm& norm
                                      *grad, c.exact / scale));
     }
   }
-  if (accumulation != DType::fp32)
-    found.note(accumulation == DType::bf16 ? "clipped in bf16" : "clipped in fp16");
+  if (accumulation != DType::fp32) found.note("clipped in " + std::string(name(accumulation)));
   return found;
 }
 
@@ -204,7 +205,8 @@ RunFindings judge_norm(const RunStep& step, const RunJudgeSettings& settings) {
     return found;
   }
   const ElementBound bound = norms.bound();
-  const ElementBound in_bf16 = with_roundings(bound, 3, DType::bf16);
+  const DType format = norms.format();
+  const ElementBound narrow = with_roundings(bound, 3, format);
   for (std::size_t r = 0; r < step.ranks.size(); ++r) {
     const std::optional<double>& norm = step.ranks[r].norm;
     if (!norm) {
@@ -221,11 +223,14 @@ RunFindings judge_norm(const RunStep& step, const RunJudgeSettings& settings) {
         continue;
       }
       ratio = wrong.empty() ? 0 : HUGE_VAL;
+      if (wrong.empty())
+        found.note("within 2^-10: there is no bound of any order for so many elements");
     }
-    if (ratio > 1 && !settings.only_fp32 && norms.of_16_bits() && bound.judged && wrong.empty() &&
-        is_number_of(DType::bf16, static_cast<float>(*norm)) && in_bf16.ratio(*norm) <= 1) {
-      found.note("in bf16");
-      ratio = in_bf16.ratio(*norm);
+    if (ratio > 1 && !settings.only_fp32 && format != DType::fp32 && bound.judged &&
+        wrong.empty() && is_number_of(format, static_cast<float>(*norm)) &&
+        narrow.ratio(*norm) <= 1) {
+      found.note("in " + std::string(name(format)));
+      ratio = narrow.ratio(*norm);
     }
     const bool first = !found.has_first();
     found.add_scalar(r, "norm", "is not the norm of all gradients", ratio, number_text(*norm),
@@ -243,10 +248,10 @@ RunFindings judge_clip(const RunStep& step, const RunJudgeSettings& settings) {
   }
   const RunNorm norms(step, "reduced", step.ranks.front().loss_scale);
   RunFindings found = clip_in(step, DType::fp32, norms);
-  if (found.differing() == 0 || settings.only_fp32 || !norms.of_16_bits() ||
+  if (found.differing() == 0 || settings.only_fp32 || norms.format() == DType::fp32 ||
       !step.ranks.front().max_norm)
     return found;
-  RunFindings narrow = clip_in(step, DType::bf16, norms);
+  RunFindings narrow = clip_in(step, norms.format(), norms);
   return narrow.differing() == 0 ? narrow : found;
 }
 

@@ -78,7 +78,7 @@ struct WrongSum {
   std::function<double(std::size_t rank, std::size_t micro)> weight;
 };
 
-std::vector<WrongSum> wrong_sums(const RunStep& step, const Leaves& leaves) {
+std::vector<WrongSum> wrong_sums(const RunStep& step, const Leaves& leaves, std::size_t mine) {
   const auto world = static_cast<double>(step.world());
   const RankFile& first = step.ranks.front();
   const double right = first.mean ? 1 / world : 1;
@@ -131,6 +131,11 @@ std::vector<WrongSum> wrong_sums(const RunStep& step, const Leaves& leaves) {
             {fmt::format("micro-batch {} of rank {} were left out", left, of),
              [=](std::size_t r, std::size_t m) { return r == of && m == left ? 0 : right; }});
     }
+    for (std::size_t own = 0; step.world() > 1 && own < named; ++own)
+      sums.push_back({fmt::format("micro-batch {} were not reduced over the ranks", own),
+                      [=](std::size_t r, std::size_t m) {
+                        return m != own ? right : r == mine ? 1 : 0;
+                      }});
     for (std::size_t only = 0; only < named; ++only)
       sums.push_back({fmt::format("only micro-batch {} of every rank were added", only),
                       [=](std::size_t, std::size_t m) { return m == only ? right : 0; }});
@@ -166,11 +171,12 @@ bool explains(const WrongSum& wrong, const Leaves& leaves, const std::vector<std
   return significant;
 }
 
-std::string wrong_sum(const RunStep& step, const Leaves& leaves, const RunParameter& parameter,
+std::string wrong_sum(const RunStep& step, const Leaves& leaves, std::size_t p, std::size_t mine,
                       const RunValues& got, const Accumulation& how) {
+  const RunParameter& parameter = step.parameter(p, mine);
   const std::vector<std::int64_t> owned = elements_of(parameter.owned);
   const bounds::Real unit = std::max(unit_of(how.all), unit_of(how.micro));
-  for (const WrongSum& wrong : wrong_sums(step, leaves)) {
+  for (const WrongSum& wrong : wrong_sums(step, leaves, mine)) {
     if (explains(wrong, leaves, owned, got, unit)) return "as if " + wrong.text;
   }
   return "";
@@ -221,7 +227,7 @@ RunFindings reduce_with(const RunStep& step, const Accumulation& how) {
         wrong = found.add(place, static_cast<std::int64_t>(i), ratio, got, bound.exact) || wrong;
       }
       if (wrong && found.first_in(place)) {
-        found.hint(wrong_sum(step, leaves, parameter, *reduced, how));
+        found.hint(wrong_sum(step, leaves, p, r, *reduced, how));
         wrong_rank = r;
       } else if (wrong) {
         others_right = false;

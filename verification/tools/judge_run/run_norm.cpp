@@ -37,14 +37,14 @@ RunNorm::RunNorm(const RunStep& step, const std::string& kind, double loss_scale
     for (std::size_t r = 0; r < step.ranks.size(); ++r) {
       const RunParameter& parameter = step.parameter(p, r);
       if (parameter.sampled()) {
-        // A rank may own elements of which none is recorded.
+        // A rank may own elements of which none is recorded, or none at all.
+        if (p_ == 2 && !parameter.sum_squares && parameter.owned.empty()) continue;
         if (p_ != 2 || !parameter.sum_squares) {
-          missing_ = p_ == 2 ? "sum_squares of sampled parameters on every rank"
+          missing_ = p_ == 2 ? "sum_squares of sampled parameters"
                              : "all elements, which a norm other than the 2-norm needs";
           return;
         }
-        if (const auto values = step.ranks[r].read(kind, parameter))
-          of_16_bits_ = of_16_bits_ && values->dtype == DType::bf16;
+        if (const auto values = step.ranks[r].read(kind, parameter)) add_format(values->dtype);
         parts_.push_back({p, r, *parameter.sum_squares, parameter.numel});
         continue;
       }
@@ -56,7 +56,7 @@ RunNorm::RunNorm(const RunStep& step, const std::string& kind, double loss_scale
         part.power_sum = std::isinf(p_) && !std::isnan(power) ? std::max(part.power_sum, power)
                                                               : part.power_sum + power;
       }
-      of_16_bits_ = of_16_bits_ && values.dtype == DType::bf16;
+      add_format(values.dtype);
       parts_.push_back(part);
     }
   }

@@ -27,7 +27,8 @@ class RunNorm {
   /// Why there is no norm: "reduced", "sum_squares"; "" if there is one.
   const std::string& missing() const { return missing_; }
   const std::vector<Part>& parts() const { return parts_; }
-  bool of_16_bits() const { return of_16_bits_; }
+  /// bf16 or fp16 if all tensors are stored in it, otherwise fp32.
+  DType format() const { return format_.value_or(DType::fp32); }
   /// Every element once: replicated parameters of one rank.
   Real exact() const;
   Real norm_of(Real power_sum) const;
@@ -47,9 +48,11 @@ class RunNorm {
   const RunStep* step_;
   Real p_ = 2;
   double loss_scale_ = 1;
-  bool of_16_bits_ = true;
+  std::optional<DType> format_;
   std::vector<Part> parts_;
   std::string missing_;
+
+  void add_format(DType dtype) { format_ = !format_ || *format_ == dtype ? dtype : DType::fp32; }
 };
 
 /// The wrong way that gives this value, as the end of a sentence; "" for none or several pages of them.

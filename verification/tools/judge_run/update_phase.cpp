@@ -22,6 +22,7 @@ struct UpdatedTensors {
   RecordedStep step;
   std::vector<std::size_t> parameters;
   std::vector<DType> dtypes;  ///< of master
+  bool all_of_16_bits = true;
 
   bool has_16_bit_masters() const {
     return std::ranges::any_of(dtypes, [](DType d) { return d != DType::fp32; });
@@ -198,9 +199,8 @@ void judge_tensors(const UpdatedTensors& tensors, const RankFile& rank, RunFindi
   judge_elements(tensors, r, false, given);
   judge_elements(tensors, r, true, rounded);
   RunFindings judged = rounded.differing() < given.differing() ? rounded : given;
-  if (judged.differing() > found.differing() && !identified.bits16.empty() &&
-      !identified.unchanged) {
-    found.note(rule_note(step, "not judged: the whole state is " + identified.bits16));
+  if (judged.differing() > found.differing() && tensors.all_of_16_bits && !identified.unchanged) {
+    found.note(rule_note(step, "not judged: the whole state has 16 bits"));
     return;
   }
   const bool first = !found.has_first() && judged.has_first();
@@ -216,7 +216,7 @@ void judge_tensors(const UpdatedTensors& tensors, const RankFile& rank, RunFindi
 
 /// One parameter of a rank as a tensor of a step; nothing if it is not recorded.
 std::optional<StepTensor> updated_tensor(const RankFile& rank, const RunParameter& parameter,
-                                         DType& dtype, bool& is_first) {
+                                         DType& dtype, bool& is_first, bool& all_of_16_bits) {
   const std::optional<RunValues> grad = rank.read("before.grad", parameter);
   if (!grad) return std::nullopt;
   StepTensor tensor;
@@ -228,6 +228,7 @@ std::optional<StepTensor> updated_tensor(const RankFile& rank, const RunParamete
     const auto after = rank.read("after." + buffer, parameter);
     if (!after) return std::nullopt;
     if (buffer == "master") dtype = after->dtype;
+    all_of_16_bits = all_of_16_bits && after->dtype != DType::fp32;
     step_buffer(tensor.after, buffer) = after->values;
     if (before)
       step_buffer(tensor.before, buffer) = before->values;
@@ -273,11 +274,7 @@ void judge_counts(const RunStep& step, const RunStep* before, RunFindings& found
     const std::int64_t want = was ? *was + (updated ? 1 : 0) : step.parameter(p, owners.front()).t;
     for (const std::size_t r : owners) {
       const std::int64_t t = step.parameter(p, r).t;
-      if (t == want && !was) continue;
-      if (t == want) {
-        found.add_right(1, 0);
-        continue;
-      }
+      if (t == want) continue;  // alone it is no update
       const bool first = !found.has_first();
       found.add_scalar(r, "t of " + step.parameter(p, r).name,
                        was ? "does not follow the step before" : "is not that of the other ranks",
@@ -335,8 +332,9 @@ RunFindings judge_update(const RunStep& step, const RunStep* before) {
         continue;
       }
       DType dtype = DType::fp32;
-      bool is_first = false;
-      std::optional<StepTensor> tensor = updated_tensor(rank, parameter, dtype, is_first);
+      bool is_first = false, all_of_16_bits = true;
+      std::optional<StepTensor> tensor =
+          updated_tensor(rank, parameter, dtype, is_first, all_of_16_bits);
       if (!tensor) {
         found.missing("before.* and after.*");
         continue;
@@ -354,6 +352,7 @@ RunFindings judge_update(const RunStep& step, const RunStep* before) {
       tensors.step.tensors.push_back(std::move(*tensor));
       tensors.parameters.push_back(p);
       tensors.dtypes.push_back(dtype);
+      tensors.all_of_16_bits = tensors.all_of_16_bits && all_of_16_bits;
     }
     for (const auto& [settings, tensors] : alike) judge_tensors(tensors, rank, found);
   }

@@ -232,6 +232,38 @@ TEST_CASE("faults of the update are found and named") {
   expect_found(run, {"not applied", "2 update", "update", 1, "after.master", w, 18, ""});
 }
 
+TEST_CASE("replicas that differ are found") {
+  Simulation run;
+  run.replicated = true;
+  run.max_norm = 0.7;
+  run.fault = "not applied";
+  RunReport report = judged(run);
+  CHECK(wrong_phases(report) == "2 update, 2 cast, 3 cast");
+  const std::optional<Divergence> cast = result_of(report, 2, "cast").divergence;
+  REQUIRE(cast);
+  CHECK(cast->rank == 1);
+  CHECK(cast->parameter == "wte.weight");
+  run.fault = "other bits on a replica";  // within every bound
+  report = judged(run);
+  CHECK(wrong_phases(report) == "2 reduce");
+  const std::optional<Divergence> reduce = result_of(report, 2, "reduce").divergence;
+  REQUIRE(reduce);
+  CHECK(reduce->buffer == "reduced of a replica");
+  CHECK(reduce->rank == 1);
+  CHECK(reduce->global_index == 2);
+}
+
+TEST_CASE("settings and scales that differ between ranks are found") {
+  Simulation run;
+  run.fault = "other settings";
+  RunReport report = judged(run);
+  CHECK(result_of(report, 2, "update").divergence->buffer == "settings of group 1");
+  CHECK(result_of(report, 2, "update").divergence->rank == 1);
+  run.fault = "other scale";
+  report = judged(run);
+  CHECK(result_of(report, 2, "overflow").divergence->buffer == "loss_scale");
+}
+
 TEST_CASE("faults of casts and between steps are found and named") {
   Simulation run;
   run.model = DType::bf16;

@@ -235,7 +235,7 @@ inline std::map<std::string, SimulatedFile> Simulation::files() const {
       meta["step"] = step;
       meta["micro_batches"] = micro;
       meta["reduction"] = mean ? "mean" : "sum";
-      meta["loss_scale"] = loss_scale;
+      meta["loss_scale"] = has("other scale", step, r) ? 2 * loss_scale : loss_scale;
       meta["applied"] = applied;
       meta["max_norm"] = max_norm ? Json(*max_norm) : Json(nullptr);
       if (reports_norm && finite) meta["norm"] = static_cast<double>(static_cast<float>(norm));
@@ -246,7 +246,7 @@ inline std::map<std::string, SimulatedFile> Simulation::files() const {
       meta["groups"] = Json::array();
       for (const int g : {0, 1})
         meta["groups"].push_back({{"rule", "adamw"},
-                                  {"lr", lr(g)},
+                                  {"lr", has("other settings", step, r) && g == 1 ? 1.0 : lr(g)},
                                   {"beta1", 0.9},
                                   {"beta2", 0.999},
                                   {"eps", eps},
@@ -275,6 +275,10 @@ inline std::map<std::string, SimulatedFile> Simulation::files() const {
         for (int m = 0; m < micro; ++m)
           put("leaf." + std::to_string(m), leaves[r][m][p], leaf, true);
         put("reduced", reduced[p]);
+        if (has("other bits on a replica", step, r) && p == 0) {
+          float& x = file.tensors["reduced." + parameter.name].values[2];
+          x = std::nextafter(x, HUGE_VALF);
+        }
         if (has("moment lost", step, r)) s.exp_avg.assign(s.exp_avg.size(), 0.0F);
         std::vector<float> grad = reduced[p];
         for (float& x : grad) x = x * static_cast<float>(1 / loss_scale) * c;
