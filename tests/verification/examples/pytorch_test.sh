@@ -37,8 +37,10 @@ done
 printf 'ok: wrong\n'
 
 # skipped among the tests of the package, whose environment has no torch
-"$python" "${0%/*}/../interfaces/python/judge_optimizer_test.py" >"$folder/said" 2>&1 || fail "$(cat "$folder/said")"
-printf 'ok: judge_optimizer\n'
+for test in judge_optimizer run_recorder; do
+  "$python" "${0%/*}/../interfaces/python/${test}_test.py" >"$folder/said" 2>&1 || fail "$(cat "$folder/said")"
+  printf 'ok: %s\n' "$test"
+done
 
 "$python" "$examples/optimizers.py" >"$folder/said" 2>&1 || fail "PyTorch's optimizers: $(cat "$folder/said")"
 known='(AdamW|Adam|SGD) +(single|foreach|fused) '

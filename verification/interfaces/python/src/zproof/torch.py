@@ -1,17 +1,21 @@
-"""Optimizers of PyTorch under the judge. PyTorch is imported when a function is called."""
+"""Optimizers of PyTorch under the judge, and recordings of a training. PyTorch is imported when a function is called."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _zproof
 from .calling import Calling
 from .frameworks import framework_named
 from .judge import Verdict, draw_seed, judge_calls
-from .values import count, flag, word
+from .values import count, factor, flag, word
 
-__all__ = ["judge_optimizer"]
+if TYPE_CHECKING:
+    from .run_recorder import Recorder
+
+__all__ = ["judge_optimizer", "record"]
 
 #: dialects that PyTorch code on a CPU may have
 _DIALECTS = {
@@ -94,3 +98,51 @@ def judge_optimizer(optimizer: Callable[..., Any], op: str | None = None, dtype:
         return verdict(accept, fills)
     finally:
         theirs.torch.set_num_threads(threads)
+
+
+def record(optimizer: Any, model: Any, folder: str | os.PathLike[str], every: int = 1, *, reduction: str = "mean",
+           max_norm: float | None = None, limit: int = 65536, seed: int = 0, first_step: int = 1,
+           loss_scale: float = 1.0, program: str | None = None) -> Recorder:
+    """Records a training for ``zeroproof judge-run``: gradients before and after reduction and clipping, parameters and
+    state before and after each step, and the parameters that the next forward pass uses.
+
+    Call it on every rank, after the model is wrapped and the optimizer is made:
+
+        with zproof.torch.record(optimizer, model, "recording"):
+            train()
+
+    or ``recorder = zproof.torch.record(...)`` and ``recorder.close()``. A program that clips or unscales by itself passes
+    ``max_norm`` and calls ``recorder.reduced()`` when its gradients are reduced. It observes one process, DistributedDataParallel,
+    ``fully_shard`` and ZeroRedundancyOptimizer with AdamW, Adam and SGD, ``clip_grad_norm_`` and ``GradScaler``. The
+    training has the same bits as without it. Where it cannot record, it switches itself off with a warning.
+
+    Args:
+        optimizer: whose ``step`` the training calls.
+        model: whose forward pass the training calls: wrapped, as it is trained.
+        folder: gets one file for each recorded step and rank; new, or with earlier steps.
+        every: records the first step and every so many after it.
+        reduction: "mean" or "sum" over the ranks, as intended. The gradients of micro-batches are summed.
+        max_norm: the limit of a clip that the program computes by itself; that of ``clip_grad_norm_`` is found.
+        limit: elements recorded of a parameter. Larger ones are sampled in blocks, the same on every rank.
+        seed: of the samples.
+        first_step: number of the first step, for a resumed training.
+        loss_scale: factor of the loss, without a GradScaler.
+        program: text for the report.
+
+    Returns:
+        Recorder: a context manager.
+
+    Raises:
+        ValueError: an argument out of range.
+        ImportError: PyTorch is not installed.
+    """
+    framework_named("torch", "cpu")
+    from .run_recorder import Recorder
+
+    for name, value in (("every", every), ("limit", limit), ("first_step", first_step)):
+        if count(name, value) < 1:
+            raise ValueError(f"{name} is {value} (it is out of range); use 1 or more")
+    if word("reduction", reduction) not in ("mean", "sum"):
+        raise ValueError(f"reduction is '{reduction}' (ranks take a mean or a sum); use one of these")
+    return Recorder(optimizer, model, folder, every, reduction, None if max_norm is None else factor("max_norm", max_norm),
+                    limit, seed, first_step, factor("loss_scale", loss_scale), program)

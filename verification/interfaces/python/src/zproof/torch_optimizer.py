@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TorchOptimizer"]
+__all__ = ["TorchOptimizer", "operation_of", "settings_of", "state_names_of"]
 
 #: names of the state in optimizers of PyTorch, lion-pytorch and pytorch_optimizer, and in bitsandbytes
 _STATE_NAMES = {"exp_avg": ("exp_avg", "state1"), "exp_avg_sq": ("exp_avg_sq", "state2"),
@@ -27,6 +27,39 @@ _CLASS = re.compile(r"(?:DeepSpeedCPU)?(AdamW|Adam|SGD|Lion)(?:32bit)?")
 _DECOUPLED = ("decoupled_weight_decay", "weight_decouple", "decoupled_decay", "adam_w_mode")
 _FLAGS = {"amsgrad", "maximize", "nesterov", "bias_correction"}
 _SETTINGS = {name for names in (*_REQUIRED.values(), *_OPTIONAL.values()) for name in names} | {"betas"}
+
+
+def operation_of(optimizer: Any) -> str | None:
+    """The operation that an optimizer computes, by the names of its class and bases."""
+    for base in type(optimizer).__mro__:
+        found = _CLASS.fullmatch(base.__name__)
+        if found:
+            op = found.group(1).lower()
+            break
+    else:
+        return None
+    if op in ("adam", "adamw"):
+        for name in _DECOUPLED:
+            chosen = optimizer.param_groups[0].get(name, getattr(optimizer, name, None))
+            if isinstance(chosen, (bool, int)):
+                return "adamw" if chosen else "adam"
+    return op
+
+
+def settings_of(op: str, group: Mapping[str, Any]) -> dict[str, float | int]:
+    """Settings of a param group by the names of operations."""
+    given = {**group, **(dict(zip(("beta1", "beta2"), group["betas"])) if "betas" in group else {})}
+    return {name: int(given[name]) if name in _FLAGS else float(given[name])
+            for name in (*_REQUIRED[op], *_OPTIONAL[op]) if name in given}
+
+
+def state_names_of(op: str, settings: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Tensors of the state that a step reads and writes, with the names they may have."""
+    if op == "sgd":
+        names = ["momentum_buffer"] if settings.get("momentum") else []
+    else:
+        names = ["exp_avg", "exp_avg_sq"] + (["max_exp_avg_sq"] if settings.get("amsgrad") else [])
+    return {name: _STATE_NAMES[name] for name in names}
 
 
 class TorchOptimizer:
@@ -117,20 +150,10 @@ class TorchOptimizer:
         return optimizer
 
     def _operation(self, probe: Any) -> str:
-        inner = getattr(probe, "optimizer", probe)  # of a wrapper
-        for base in type(inner).__mro__:
-            found = _CLASS.fullmatch(base.__name__)
-            if found:
-                op = found.group(1).lower()
-                break
-        else:
+        op = operation_of(getattr(probe, "optimizer", probe))  # of a wrapper
+        if op is None:
             raise ValueError(f"{self.name} is no optimizer whose formula zproof knows (it knows Adam, AdamW, SGD and Lion, by "
                              "the names of the class and its bases); if it computes one of them, pass op='adamw' or another")
-        if op in ("adam", "adamw"):
-            for name in _DECOUPLED:
-                chosen = inner.param_groups[0].get(name, getattr(inner, name, None))
-                if isinstance(chosen, (bool, int)):
-                    return "adamw" if chosen else "adam"
         return op
 
     def _known_settings(self, group: Mapping[str, Any]) -> list[str]:

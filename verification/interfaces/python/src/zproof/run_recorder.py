@@ -1,0 +1,504 @@
+"""Records the steps of a training in PyTorch as `zeroproof judge-run` reads them."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from . import _zproof
+from .recorded_parameter import RecordedParameter, blocks_of_shard, sampled_blocks
+from .run_hooks import FunctionHooks, Hook
+from .torch_optimizer import operation_of, settings_of, state_names_of
+
+__all__ = ["Recorder"]
+
+_FILE_NAMES = {"torch.float32": "F32", "torch.bfloat16": "BF16", "torch.float16": "F16"}
+_CHUNK = 1 << 20  # elements that are converted to fp64 at once
+
+
+class NotRecorded(Exception):
+    """What this recorder cannot record, and the remedy."""
+
+
+def _guarded(method: Callable[..., None]) -> Callable[..., None]:
+    """A method that is called from the training: it switches the recorder off instead of raising."""
+    @functools.wraps(method)
+    def call(self: Recorder, *arguments: Any) -> None:
+        if not self.active:
+            return
+        try:
+            method(self, *arguments)
+        except NotRecorded as reason:
+            self.switch_off(str(reason))
+        except Exception as error:
+            self.switch_off(f"{type(error).__name__}: {str(error).strip() or 'without a message'}")
+
+    return call
+
+
+def local(tensor: Any) -> Any:
+    """The part of a DTensor on this rank; any other tensor is returned."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+class Recorder:
+    """Observes a training from its creation until close; :func:`zproof.torch.record` makes one.
+
+    It never raises while the training runs: on a problem it switches itself off with one warning, and the steps after
+    that are missing in the recording.
+
+    Attributes:
+        active: False after it was closed or has switched itself off.
+        step: calls of the optimizer's step so far.
+    """
+
+    def __init__(self, optimizer: Any, model: Any, folder: str | os.PathLike[str], every: int, reduction: str,
+                 max_norm: float | None, limit: int, seed: int, first_step: int, loss_scale: float,
+                 program: str | None) -> None:
+        import torch
+
+        self.torch = torch
+        self.optimizer = optimizer
+        self.folder = Path(folder)
+        self.every, self.reduction, self.limit, self.seed = every, reduction, limit, seed
+        self.max_norm, self.loss_scale, self.program = max_norm, loss_scale, program
+        self.step = first_step - 1
+        self.active = True
+        self.parameters: list[RecordedParameter] = []
+        self._handles: list[Any] = []
+        self._functions = FunctionHooks()
+        self._hooked: dict[int, Any] = {}
+        self._in_pass = False
+        self._stepped = False
+        self._pending: tuple[dict[str, Any], dict[str, Any]] | None = None  # complete but for model.*
+        self._begin_step()
+        self._open(model)
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- opening and closing -------------------------------------------------------------------------------------------
+
+    @_guarded
+    def _open(self, model: Any) -> None:
+        distributed = self.torch.distributed
+        running = distributed.is_available() and distributed.is_initialized()
+        self.rank, self.world = (distributed.get_rank(), distributed.get_world_size()) if running else (0, 1)
+        self.model = model
+        self._find_wrapper()
+        self._find_parameters()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        later = [path.name for path in sorted(self.folder.glob(f"step*.rank{self.rank}.safetensors"))
+                 if int(path.name[4:path.name.index(".")]) > self.step]
+        if later:
+            raise NotRecorded(f"{self.folder} has {later[0]} of another recording; choose a new folder, or first_step after it")
+        self._install()
+
+    def _find_wrapper(self) -> None:
+        torch = self.torch
+        self.root = self.model
+        self.reduced_by_wrapper = False
+        self.sharded = False
+        shown = "no wrapper"
+        if isinstance(self.root, torch.nn.parallel.DistributedDataParallel):
+            if self.root.process_group.size() != self.world:
+                raise NotRecorded(f"DDP reduces over {self.root.process_group.size()} of {self.world} ranks; record a run "
+                                  "whose data-parallel group has all ranks")
+            shown, self.reduced_by_wrapper, self.root = "DDP", True, self.root.module
+        elif type(self.root).__name__ == "FullyShardedDataParallel":
+            raise NotRecorded("the model is FullyShardedDataParallel (FSDP1); use fully_shard")
+        self.root = getattr(self.root, "_orig_mod", self.root)
+        self.sharding = [module for module in self.root.modules() if type(module).__name__.startswith("FSDP")
+                         and hasattr(module, "unshard")]
+        if self.sharding:
+            shown, self.reduced_by_wrapper, self.sharded = "FSDP2", True, True
+        self.update = self.optimizer  # whose step reads gradients and state
+        if type(self.optimizer).__name__ == "ZeroRedundancyOptimizer":
+            if getattr(self.optimizer, "_overlap_with_ddp", False):
+                raise NotRecorded("ZeroRedundancyOptimizer overlaps its step with DDP; use overlap_with_ddp=False")
+            shown, self.update = shown + ", ZeroRedundancyOptimizer", self.optimizer.optim
+        self.program = self.program or f"PyTorch {torch.__version__}, {shown}"
+        self.rule = operation_of(self.update)
+        if self.rule not in ("adam", "adamw", "sgd"):
+            raise NotRecorded(f"the optimizer is {type(self.update).__name__}; AdamW, Adam and SGD are recorded")
+
+    def _find_parameters(self) -> None:
+        names = {id(parameter): name for name, parameter in self.root.named_parameters()}
+        self.fetched: dict[str, int] = {}
+        mine = {id(parameter) for group in self.update.param_groups for parameter in group["params"]}
+        for number, group in enumerate(self.optimizer.param_groups):
+            for position, parameter in enumerate(group["params"]):
+                if not parameter.requires_grad:
+                    continue
+                name = names.get(id(parameter), f"group{number}.parameter{position}")
+                self.fetched[name] = len(self.parameters)
+                self.parameters.append(self._recorded(name, number, parameter, id(parameter) in mine))
+
+    def _recorded(self, name: str, group: int, parameter: Any, mine: bool) -> RecordedParameter:
+        kind = str(parameter.dtype)
+        if kind not in _FILE_NAMES:
+            raise NotRecorded(f"{name} is {kind.removeprefix('torch.')}; fp32, bf16 and fp16 are recorded")
+        shape = tuple(parameter.shape)
+        numel = math.prod(shape)
+        owned, replicated = ([[0, numel]] if mine and numel else []), self.update is self.optimizer
+        if hasattr(parameter, "to_local"):
+            replicated = False
+            mesh, placements = parameter.device_mesh, parameter.placements
+            if mesh.size() != self.world or sum(not one.is_replicate() for one in placements) > 1:
+                raise NotRecorded(f"{name} is distributed as {placements} over {mesh.size()} of {self.world} ranks; record "
+                                  "data parallelism over all ranks")
+            from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+            part, offset = compute_local_shape_and_global_offset(shape, mesh, placements)
+            coordinate = mesh.get_coordinate()
+            replica = any(one.is_replicate() and at for one, at in zip(placements, coordinate))
+            owned = [] if replica else blocks_of_shard(shape, part, offset)
+        return RecordedParameter(name, shape, group, parameter, owned, sampled_blocks(name, numel, self.limit, self.seed),
+                                 replicated, self.update, self.step)
+
+    def _install(self) -> None:
+        clip_grad = self.torch.nn.utils.clip_grad
+        functions, handles = self._functions, self._handles
+        functions.replace(clip_grad, "_get_total_norm", self._norm_wrapper)
+        functions.replace(clip_grad, "_clip_grads_with_norm_", self._clip_wrapper)
+        functions.replace(self.torch.nn.utils, "get_total_norm", self._norm_wrapper)
+        functions.replace(self.torch.nn.utils, "clip_grads_with_norm_", self._clip_wrapper)
+        functions.replace(self.torch.amp.GradScaler, "unscale_", self._unscale_wrapper)
+        functions.replace(self.torch.amp.GradScaler, "step", self._scaled_step_wrapper)
+        functions.replace(self.optimizer, "zero_grad", self._zero_grad_wrapper)
+        handles.append(self.update.register_step_pre_hook(Hook(self._before_step)))
+        handles.append(self.update.register_step_post_hook(Hook(self._after_step)))
+        for module in self.sharding or [self.root]:
+            handles.append(module.register_forward_pre_hook(Hook(self._before_forward)))
+        handles.append(self.root.register_forward_hook(Hook(self._after_forward)))
+        if not self.sharding:
+            for index, one in enumerate(self.parameters):
+                self._hook_gradient(index, one.tensor)
+
+    def _hook_gradient(self, index: int, tensor: Any) -> None:
+        self._hooked[index] = tensor
+        self._handles.append(tensor.register_hook(Hook(functools.partial(self._leaf, index))))
+
+    def close(self) -> None:
+        """Writes the last step and removes all hooks. Without a forward pass after it, FSDP2's last step has no model.*."""
+        self._finish_last()
+        self.active = False
+        self._functions.close()
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._hooked.clear()
+        self._forget()
+
+    @_guarded
+    def _finish_last(self) -> None:
+        if self._pending and not self.sharding:
+            self._read_model((one.name, one.tensor) for one in self.parameters)
+        self._write()
+
+    def switch_off(self, reason: str) -> None:
+        """Ends the recording, with a warning; the training goes on."""
+        self.active = False
+        self._forget()
+        rank = f" on rank {self.rank}" if getattr(self, "world", 1) > 1 else ""
+        text = f"zproof records no steps after {self.step}{rank}: {reason}"
+        try:
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        except RuntimeWarning:  # warnings are errors here
+            print(text, file=sys.stderr)
+
+    def _forget(self) -> None:
+        self._pending = None
+        self._begin_step()
+
+    # -- one step ------------------------------------------------------------------------------------------------------
+
+    def _begin_step(self) -> None:
+        self._micro_batches = 0
+        self._in_pass = False
+        self._leaves: dict[str, Any] = {}
+        self._tensors: dict[str, Any] = {}
+        self._squares: dict[int, float] | None = None  # until the reduced gradients are taken
+        self._norm_type: float | str = 2
+        self._clip: dict[str, Any] = {}
+        self._scale = self.loss_scale
+
+    def _due(self) -> bool:
+        """Whether the next step is recorded."""
+        return self.active and self.step % self.every == 0
+
+    def _leaf(self, index: int, grad: Any) -> None:
+        if self._due():
+            self._take_leaf(index, grad)
+
+    @_guarded
+    def _take_leaf(self, index: int, grad: Any) -> None:
+        if not self._in_pass:
+            self._in_pass = True
+            # after the callbacks of DDP and FSDP2, which are queued later in this pass
+            engine = self.torch.autograd.Variable._execution_engine
+            engine.queue_callback(lambda: engine.queue_callback(self._after_backward))
+        one = self.parameters[index]
+        if grad.is_sparse or grad.is_complex():
+            raise NotRecorded(f"the gradient of {one.name} is {'sparse' if grad.is_sparse else 'complex'}; dense real "
+                              "gradients are recorded")
+        self._leaves[f"leaf.{self._micro_batches}.{one.name}"] = one.of_whole(grad)
+
+    @_guarded
+    def _after_backward(self) -> None:
+        self._micro_batches += 1
+        self._in_pass = False
+        if self.max_norm is not None and self.reduced_by_wrapper:  # the program clips by itself, unobserved
+            self._drop_reduced()
+            self._take_reduced()
+
+    def _drop_reduced(self) -> None:
+        self._squares = None
+        self._tensors = {name: tensor for name, tensor in self._tensors.items() if not name.startswith("reduced.")}
+
+    def reduced(self) -> None:
+        """For programs that clip or unscale by themselves: call it when the gradients are reduced. Without a call they are
+        taken at `clip_grad_norm_`, `GradScaler.unscale_` or the optimizer's step, whichever is first."""
+        if self._due():
+            self._take_reduced()
+
+    @_guarded
+    def _take_reduced(self) -> None:
+        if self._squares is not None:
+            return
+        self._squares = {}
+        for index, one in enumerate(self.parameters):
+            grad = self._gradient(one)
+            if grad is not None and one.owned:
+                self._tensors["reduced." + one.name] = one.of_shard(grad)
+                self._squares[index] = self._sum_squares(grad)
+
+    def _gradient(self, one: RecordedParameter) -> Any:
+        grad = one.tensor.grad
+        if grad is None:
+            return None
+        if grad.layout is not self.torch.strided:
+            raise NotRecorded(f"the gradient of {one.name} is sparse; dense gradients are recorded")
+        return local(grad)
+
+    def _sum_squares(self, tensor: Any) -> float:
+        flat = tensor.detach().reshape(-1)
+        return sum(float(part.double().square().sum()) for part in flat.split(_CHUNK)) if flat.numel() else 0.0
+
+    def _norm_wrapper(self, original: Any) -> Any:
+        def get_total_norm(tensors: Any, norm_type: float = 2.0, *arguments: Any, **words: Any) -> Any:
+            self._norm_type = norm_type
+            return original(tensors, norm_type, *arguments, **words)
+
+        return get_total_norm
+
+    def _clip_wrapper(self, original: Any) -> Any:
+        def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, *arguments: Any, **words: Any) -> Any:
+            if self._due():
+                parameters = [parameters] if isinstance(parameters, self.torch.Tensor) else list(parameters)
+                if hasattr(total_norm, "redistribute"):
+                    # Clipping would reduce the norm over the ranks in its first operation: as many collectives as before.
+                    total_norm = total_norm.redistribute(
+                        placements=[self.torch.distributed.tensor.Replicate()] * total_norm.device_mesh.ndim)
+                self._take_clip(max_norm, total_norm)
+            return original(parameters, max_norm, total_norm, *arguments, **words)
+
+        return clip_grads_with_norm_
+
+    @_guarded
+    def _take_clip(self, max_norm: float, total_norm: Any) -> None:
+        self._take_reduced()
+        kind = float(self._norm_type)
+        self._clip = {"max_norm": float(max_norm), "norm": _number(float(local(total_norm))),
+                      "norm_type": "inf" if math.isinf(kind) else kind}
+
+    def _unscale_wrapper(self, original: Any) -> Any:
+        def unscale_(scaler: Any, optimizer: Any) -> Any:
+            if optimizer is self.optimizer and self._due() and scaler.is_enabled():
+                self._take_scale(scaler)
+                self._take_reduced()
+            return original(scaler, optimizer)
+
+        return unscale_
+
+    @_guarded
+    def _take_scale(self, scaler: Any) -> None:
+        self._scale = float(scaler.get_scale())
+
+    def _scaled_step_wrapper(self, original: Any) -> Any:
+        def step(scaler: Any, optimizer: Any, *arguments: Any, **words: Any) -> Any:
+            if optimizer is not self.optimizer or not scaler.is_enabled():
+                return original(scaler, optimizer, *arguments, **words)
+            if self._due():
+                self._take_scale(scaler)
+            self._stepped = False
+            result = original(scaler, optimizer, *arguments, **words)
+            if not self._stepped:
+                self._skipped()
+            return result
+
+        return step
+
+    def _zero_grad_wrapper(self, original: Any) -> Any:
+        def zero_grad(*arguments: Any, **words: Any) -> Any:
+            self._micro_batches, self._leaves = 0, {}  # gradients that no step has used are discarded
+            return original(*arguments, **words)
+
+        return zero_grad
+
+    @_guarded
+    def _before_step(self, optimizer: Any, arguments: tuple[Any, ...], words: Mapping[str, Any]) -> None:
+        self._stepped = True
+        if any(one is not None for one in (*arguments[1:], words.get("closure"))):  # the first is the optimizer
+            raise NotRecorded("the optimizer's step gets a closure; call backward before step()")
+        if not self._due():
+            return
+        self._write()
+        self._take_reduced()
+        self._snapshot("before")
+
+    @_guarded
+    def _after_step(self, optimizer: Any, *_: Any) -> None:
+        overflow = getattr(optimizer, "found_inf", None)
+        self._end_step(overflow is None or not float(overflow))
+
+    @_guarded
+    def _skipped(self) -> None:
+        """A GradScaler has not called the optimizer."""
+        if self._due():
+            self._write()
+            self._snapshot("before")
+        self._end_step(False)
+
+    def _end_step(self, applied: bool) -> None:
+        due = self._due()
+        self.step += 1
+        for _, one in self._recorded_now():
+            one.updates += applied
+        if not due:
+            self._begin_step()
+            return
+        # Fused optimizers divide by the scale inside of the step and leave the quotient in the gradient.
+        if applied and getattr(self.update, "grad_scale", None) is not None:
+            self._snapshot_gradients()
+        self._snapshot("after")
+        self._pending = self._metadata(applied), {**self._leaves_of_step(), **self._tensors}
+        self._begin_step()
+
+    def _recorded_now(self) -> list[tuple[int, RecordedParameter]]:
+        """Parameters that have a gradient in this step."""
+        return [(index, one) for index, one in enumerate(self.parameters) if one.tensor.grad is not None]
+
+    def _snapshot_gradients(self) -> None:
+        for _, one in self._recorded_now():
+            if one.owned:
+                self._tensors["before.grad." + one.name] = one.of_shard(self._gradient(one))
+
+    def _snapshot(self, when: str) -> None:
+        if when == "before":
+            self._snapshot_gradients()
+        for _, one in self._recorded_now():
+            if not one.owned:
+                continue
+            self._tensors[f"{when}.master.{one.name}"] = master = one.of_shard(local(one.tensor))
+            state = self.update.state.get(one.tensor, {})
+            wanted = state_names_of(self.rule, settings_of(self.rule, self._group(one)))
+            for name, known in wanted.items():
+                value = next((state[other] for other in known if state.get(other) is not None), None)
+                if value is not None:
+                    self._tensors[f"{when}.{name}.{one.name}"] = one.of_shard(local(value))
+                elif self.rule != "sgd":  # Adam makes its state of zeros in the first step
+                    self._tensors[f"{when}.{name}.{one.name}"] = self.torch.zeros_like(master)
+
+    def _group(self, one: RecordedParameter) -> Mapping[str, Any]:
+        return self.optimizer.param_groups[one.group]
+
+    def _leaves_of_step(self) -> dict[str, Any]:
+        """A micro-batch in which a parameter has no part has a gradient of zeros."""
+        leaves: dict[str, Any] = {}
+        for _, one in self._recorded_now():
+            names = [f"leaf.{micro}.{one.name}" for micro in range(self._micro_batches)]
+            seen = [self._leaves[name] for name in names if name in self._leaves]
+            if seen:
+                leaves |= {name: self._leaves.get(name, self.torch.zeros_like(seen[0])) for name in names}
+        return leaves
+
+    def _metadata(self, applied: bool) -> dict[str, Any]:
+        parameters = []
+        for index, one in self._recorded_now():
+            count = self.update.state.get(one.tensor, {}).get("step")
+            shown = {"name": one.name, "shape": list(one.shape), "group": one.group,
+                     "t": one.updates if count is None or not one.owned else int(float(count)), "owned": one.recorded,
+                     "replicated": one.replicated}
+            if one.sampled:
+                shown["leaf"] = one.sample
+            if self._squares and index in self._squares:
+                shown["sum_squares"] = _number(self._squares[index])
+            parameters.append(shown)
+        return {"version": 1, "program": self.program, "rank": self.rank, "world": self.world, "step": self.step,
+                "micro_batches": self._micro_batches, "reduction": self.reduction, "loss_scale": self._scale,
+                "applied": applied, **({"max_norm": self.max_norm} if self.max_norm is not None else {}), **self._clip,
+                "groups": [{"rule": self.rule, **settings_of(self.rule, group)} for group in self.optimizer.param_groups],
+                "parameters": parameters}
+
+    # -- the next forward pass -----------------------------------------------------------------------------------------
+
+    @_guarded
+    def _before_forward(self, module: Any, arguments: Any) -> None:
+        if not self.sharding:
+            if self._pending:
+                self._read_model((one.name, one.tensor) for one in self.parameters)
+            return
+        prefix = next(name for name, other in self.root.named_modules() if other is module)
+        for name, tensor in module.named_parameters():
+            name = f"{prefix}.{name}" if prefix else name
+            if name not in self.fetched or hasattr(tensor, "to_local"):
+                continue  # a shard: gathered by a module inside of this one
+            if self._pending:
+                self._read_model([(name, tensor)])
+            if tensor.requires_grad and self._hooked.get(self.fetched[name]) is not tensor:
+                self._hook_gradient(self.fetched[name], tensor)
+
+    def _read_model(self, tensors: Iterable[tuple[str, Any]]) -> None:
+        metadata, recorded = self._pending  # type: ignore[misc]
+        present = {one["name"] for one in metadata["parameters"]}
+        for name, tensor in tensors:
+            if name in present:
+                recorded.setdefault("model." + name, self.parameters[self.fetched[name]].of_whole(tensor))
+
+    @_guarded
+    def _after_forward(self, *_: Any) -> None:
+        self._write()
+
+    def _write(self) -> None:
+        if self._pending is None:
+            return
+        metadata, tensors = self._pending
+        self._pending = None
+        path = self.folder / f"step{metadata['step']:06d}.rank{self.rank}.safetensors"
+        _zproof.write_tensors(os.fspath(path),
+                              [(name, self._file_name(name, tensor), list(tensor.shape), self._bytes(tensor))
+                               for name, tensor in tensors.items()], {"zeroproof_recording": json.dumps(metadata)})
+
+    def _file_name(self, name: str, tensor: Any) -> str:
+        kind = str(tensor.dtype)
+        if kind not in _FILE_NAMES:
+            raise NotRecorded(f"{name} is {kind.removeprefix('torch.')}; fp32, bf16 and fp16 are recorded")
+        return _FILE_NAMES[kind]
+
+    def _bytes(self, tensor: Any) -> Any:
+        return tensor.contiguous().view(self.torch.uint8).numpy()
+
+
+def _number(value: float) -> float | str:
+    """JSON has no infinity and no NaN."""
+    return value if math.isfinite(value) else "nan" if math.isnan(value) else "inf"
