@@ -64,3 +64,42 @@ step() { # step NAME [FLAG]: records a step on two ranks, identifies it, prints 
 [ "$(grep -c 'group0.safetensors: wrong: as if the weight decay came after the step' "$folder/said")" = 2 ] ||
   fail "the mistake is not named: $(cat "$folder/said")"
 printf 'ok: a step of two ranks and param groups\n'
+
+run() { # run NAME ARG...: trains on two ranks and records it
+  name=$1
+  shift
+  OMP_NUM_THREADS=1 "$python" -m torch.distributed.run --standalone --nproc-per-node 2 "$examples/record_run.py" \
+    "$folder/$name" "$@" >"$folder/said" 2>&1 || fail "record_run.py $name: $(cat "$folder/said")"
+}
+judged() { # judged NAME: prints the exit code
+  "$program" judge-run "$folder/$1" >"$folder/said" 2>&1 && echo 0 || echo $?
+}
+for framework in ddp fsdp zero; do
+  run "$framework" --framework "$framework" --resume
+  [ "$(judged "$framework")" = 0 ] || fail "judge-run of $framework: $(cat "$folder/said")"
+done
+printf 'ok: runs with DDP, FSDP2 and ZeroRedundancyOptimizer\n'
+run mistakes --wrong all
+found=0
+while read -r name phase; do
+  [ "$(judged "mistakes/$name")" = 1 ] || fail "judge-run of $name: $(cat "$folder/said")"
+  grep -q "^FAIL judge-run/$phase/" "$folder/said" || fail "$name is not found in phase $phase: $(cat "$folder/said")"
+  found=$((found + 1))
+done <<EOF
+local-norm clip
+scaled-twice reduce
+mean-forgotten reduce
+micro-batch-lost reduce
+not-reduced reduce
+skipped-on-one-rank overflow
+overflow-applied overflow
+scale-kept clip
+clipped-twice clip
+decay-last update
+rate-of-first-group update
+stale-shard cast
+moment-dropped state
+count-dropped update
+EOF
+[ "$(find "$folder/mistakes" -mindepth 1 -maxdepth 1 | wc -l)" = "$found" ] || fail "not $found mistakes: $(ls "$folder/mistakes")"
+printf 'ok: %s mistakes in runs, each in its phase\n' "$found"

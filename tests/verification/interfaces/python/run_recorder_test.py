@@ -406,6 +406,26 @@ class OneProcess(unittest.TestCase):
         self.assertEqual([metadata["max_norm"], metadata["reduction"], "norm" in metadata], [0.25, "sum", False])
         np.testing.assert_array_equal(tensors["before.grad.first.bias"], tensors["reduced.first.bias"] * np.float32(0.5))
 
+    def test_a_sample_of_a_shard(self):
+        home = importlib.import_module("zproof.recorded_parameter")
+        whole = torch.arange(60.0)
+        owned = home.blocks_of_shard((4, 15), (4, 5), (0, 5))
+        one = home.RecordedParameter("w", (4, 15), 0, None, owned, [[3, 4], [18, 4], [33, 20]], False, None)
+        self.assertEqual(one.recorded, [[5, 2], [20, 2], [35, 5], [50, 3]])
+        self.assertEqual(one.of_shard(whole.reshape(4, 15)[:, 5:10]).tolist(), whole[elements(one.recorded)].tolist())
+        self.assertEqual(one.of_whole(whole).tolist(), whole[elements(one.sample)].tolist())
+
+    def test_a_subclass_that_calls_the_step_of_its_base(self):
+        class Twice(torch.optim.AdamW):
+            def step(self):
+                super().step()
+
+        torch.optim.AdamW([torch.nn.Parameter(torch.ones(1))])  # its step has hooks of its own from now on
+        without = training(optimizer_of=functools.partial(Twice, lr=LR))
+        recorded = training(optimizer_of=functools.partial(Twice, lr=LR), folder=self.folder)
+        self.assertTrue(all(map(torch.equal, recorded, without)))
+        self.assertEqual(self.files(), ["step000001", "step000002", "step000003"])
+
     def test_refused_in_one_sentence(self):
         for words, reason in (({"every": 0}, "every is 0"), ({"reduction": "max"}, "reduction is 'max'"),
                               ({"limit": 0}, "limit is 0"), ({"first_step": 0}, "first_step is 0")):
@@ -424,6 +444,7 @@ class Blocks(unittest.TestCase):
             part = whole[tuple(slice(begin, begin + count) for begin, count in zip(offset, size))]
             np.testing.assert_array_equal(elements(blocks), part.reshape(-1))
         self.assertEqual(parameter.blocks_of_shard((), (), ()), [[0, 1]])
+        self.assertEqual(parameter.blocks_of_shard(shape, (2, 3, 5), (1, 0, 0)), [[15, 30]])
 
     def test_samples(self):
         sample = importlib.import_module("zproof.recorded_parameter").sampled_blocks

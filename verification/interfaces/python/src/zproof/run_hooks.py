@@ -25,9 +25,6 @@ class Hook:
     def __call__(self, *arguments: Any) -> None:
         self._call(*arguments)
 
-    def __deepcopy__(self, memo: Any) -> Callable[..., None]:
-        return _ignore
-
     def __reduce__(self) -> Any:
         return _ignoring, ()
 

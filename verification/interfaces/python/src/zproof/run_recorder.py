@@ -77,6 +77,7 @@ class Recorder:
         self._hooked: dict[int, Any] = {}
         self._in_pass = False
         self._stepped = False
+        self._depth = 0  # a subclass may call the step of its base, with hooks of its own
         self._pending: tuple[dict[str, Any], dict[str, Any]] | None = None  # complete but for model.*
         self._begin_step()
         self._open(model)
@@ -243,7 +244,7 @@ class Recorder:
     @_guarded
     def _take_leaf(self, index: int, grad: Any) -> None:
         if not self._in_pass:
-            self._in_pass = True
+            self._in_pass, self._depth = True, 0
             # after the callbacks of DDP and FSDP2, which are queued later in this pass
             engine = self.torch.autograd.Variable._execution_engine
             engine.queue_callback(lambda: engine.queue_callback(self._after_backward))
@@ -358,6 +359,9 @@ class Recorder:
     @_guarded
     def _before_step(self, optimizer: Any, arguments: tuple[Any, ...], words: Mapping[str, Any]) -> None:
         self._stepped = True
+        self._depth += 1
+        if self._depth > 1:
+            return
         if any(one is not None for one in (*arguments[1:], words.get("closure"))):  # the first is the optimizer
             raise NotRecorded("the optimizer's step gets a closure; call backward before step()")
         if not self._due():
@@ -368,6 +372,9 @@ class Recorder:
 
     @_guarded
     def _after_step(self, optimizer: Any, *_: Any) -> None:
+        self._depth -= 1
+        if self._depth > 0:
+            return
         overflow = getattr(optimizer, "found_inf", None)
         self._end_step(overflow is None or not float(overflow))
 
