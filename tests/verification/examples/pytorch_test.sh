@@ -37,7 +37,7 @@ done
 printf 'ok: wrong\n'
 
 # skipped among the tests of the package, whose environment has no torch
-for test in judge_optimizer run_recorder; do
+for test in judge_optimizer run_recorder deepspeed_recorder; do
   "$python" "${0%/*}/../interfaces/python/${test}_test.py" >"$folder/said" 2>&1 || fail "$(cat "$folder/said")"
   printf 'ok: %s\n' "$test"
 done
@@ -103,3 +103,25 @@ count-dropped update
 EOF
 [ "$(find "$folder/mistakes" -mindepth 1 -maxdepth 1 | wc -l)" = "$found" ] || fail "not $found mistakes: $(ls "$folder/mistakes")"
 printf 'ok: %s mistakes in runs, each in its phase\n' "$found"
+
+# the programs of the page
+"$python" - "$examples/README.md" "$folder" <<'EOF'
+import pathlib, re, sys
+for number, text in enumerate(re.findall(r"^```python\n(.*?)^```$", pathlib.Path(sys.argv[1]).read_text(), re.M | re.S)):
+    assert text.count("\n") <= 12, text
+    pathlib.Path(sys.argv[2], f"page{number}").mkdir()
+    pathlib.Path(sys.argv[2], f"page{number}", "train.py").write_text(text)
+EOF
+ran=0
+for page in "$folder"/page*; do
+  if grep -q '^import deepspeed' "$page/train.py" && ! "$python" -c 'import deepspeed' 2>/dev/null; then
+    printf 'SKIPPED: the page with DeepSpeed, which is not installed\n'
+    continue
+  fi
+  (cd "$page" && DS_ACCELERATOR=cpu OMP_NUM_THREADS=1 "$python" -m torch.distributed.run --standalone --nproc-per-node 2 \
+    train.py >said 2>&1) || fail "$(cat "$page/train.py" "$page/said")"
+  [ "$(judged "${page##*/}/recording")" = 0 ] || fail "$(cat "$page/train.py" "$folder/said")"
+  ran=$((ran + 1))
+done
+[ "$ran" -ge 3 ] || fail "$ran programs of the page"
+printf 'ok: %s programs of the page\n' "$ran"

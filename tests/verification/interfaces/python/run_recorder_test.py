@@ -410,14 +410,17 @@ class OneProcess(unittest.TestCase):
         home = importlib.import_module("zproof.recorded_parameter")
         whole = torch.arange(60.0)
         owned = home.blocks_of_shard((4, 15), (4, 5), (0, 5))
-        one = home.RecordedParameter("w", (4, 15), 0, None, owned, [[3, 4], [18, 4], [33, 20]], False, None)
-        self.assertEqual(one.recorded, [[5, 2], [20, 2], [35, 5], [50, 3]])
+        one = home.RecordedParameter("w", (4, 15), 0, None, owned, [[7, 2], [18, 4], [33, 20]], False, None)
+        self.assertEqual(one.recorded, [[7, 2], [20, 2], [35, 5], [50, 3]])
         self.assertEqual(one.of_shard(whole.reshape(4, 15)[:, 5:10]).tolist(), whole[elements(one.recorded)].tolist())
         self.assertEqual(one.of_whole(whole).tolist(), whole[elements(one.sample)].tolist())
 
     def test_a_subclass_that_calls_the_step_of_its_base(self):
         class Twice(torch.optim.AdamW):
             def step(self):
+                with torch.no_grad():
+                    for parameter in self.param_groups[0]["params"]:
+                        parameter.mul_(0.5)
                 super().step()
 
         torch.optim.AdamW([torch.nn.Parameter(torch.ones(1))])  # its step has hooks of its own from now on
@@ -425,6 +428,29 @@ class OneProcess(unittest.TestCase):
         recorded = training(optimizer_of=functools.partial(Twice, lr=LR), folder=self.folder)
         self.assertTrue(all(map(torch.equal, recorded, without)))
         self.assertEqual(self.files(), ["step000001", "step000002", "step000003"])
+        first, second = (recorded_run.read(self.folder / f"step{step:06d}.rank0.safetensors")[0] for step in (1, 2))
+        np.testing.assert_array_equal(first["after.master.first.bias"], second["before.master.first.bias"])
+
+    def test_a_step_that_raises(self):
+        class Once(torch.optim.AdamW):
+            def step(self):
+                if not self.state:
+                    self.state[None] = {}
+                    raise ArithmeticError
+                super().step()
+
+        def attempt(network, optimizer):
+            if not optimizer.state:
+                recorded_run.loss_of(network, 0, 9, 0).backward()
+                with contextlib.suppress(ArithmeticError):
+                    optimizer.step()
+                optimizer.zero_grad()
+
+        training(optimizer_of=functools.partial(Once, lr=LR), change=attempt, folder=self.folder)
+        tensors, _, metadata = recorded_run.read(self.folder / "step000001.rank0.safetensors")
+        self.assertEqual([metadata["micro_batches"], metadata["step"]], [1, 1])
+        np.testing.assert_array_equal(tensors["leaf.0.first.bias"], tensors["reduced.first.bias"])
+        np.testing.assert_array_equal(tensors["before.grad.first.bias"], tensors["reduced.first.bias"])
 
     def test_refused_in_one_sentence(self):
         for words, reason in (({"every": 0}, "every is 0"), ({"reduction": "max"}, "reduction is 'max'"),

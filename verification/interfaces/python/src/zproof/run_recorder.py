@@ -77,7 +77,6 @@ class Recorder:
         self._hooked: dict[int, Any] = {}
         self._in_pass = False
         self._stepped = False
-        self._depth = 0  # a subclass may call the step of its base, with hooks of its own
         self._pending: tuple[dict[str, Any], dict[str, Any]] | None = None  # complete but for model.*
         self._begin_step()
         self._open(model)
@@ -226,6 +225,7 @@ class Recorder:
     def _begin_step(self) -> None:
         self._micro_batches = 0
         self._in_pass = False
+        self._depth = 0  # a subclass may call the step of its base, with hooks of its own
         self._leaves: dict[str, Any] = {}
         self._tensors: dict[str, Any] = {}
         self._squares: dict[int, float] | None = None  # until the reduced gradients are taken
@@ -244,7 +244,7 @@ class Recorder:
     @_guarded
     def _take_leaf(self, index: int, grad: Any) -> None:
         if not self._in_pass:
-            self._in_pass, self._depth = True, 0
+            self._in_pass = True
             # after the callbacks of DDP and FSDP2, which are queued later in this pass
             engine = self.torch.autograd.Variable._execution_engine
             engine.queue_callback(lambda: engine.queue_callback(self._after_backward))
@@ -351,7 +351,7 @@ class Recorder:
 
     def _zero_grad_wrapper(self, original: Any) -> Any:
         def zero_grad(*arguments: Any, **words: Any) -> Any:
-            self._micro_batches, self._leaves = 0, {}  # gradients that no step has used are discarded
+            self._begin_step()  # gradients that no step has used are discarded
             return original(*arguments, **words)
 
         return zero_grad
@@ -414,17 +414,20 @@ class Recorder:
         if when == "before":
             self._snapshot_gradients()
         for _, one in self._recorded_now():
-            if not one.owned:
-                continue
-            self._tensors[f"{when}.master.{one.name}"] = master = one.of_shard(local(one.tensor))
-            state = self.update.state.get(one.tensor, {})
-            wanted = state_names_of(self.rule, settings_of(self.rule, self._group(one)))
-            for name, known in wanted.items():
-                value = next((state[other] for other in known if state.get(other) is not None), None)
-                if value is not None:
-                    self._tensors[f"{when}.{name}.{one.name}"] = one.of_shard(local(value))
-                elif self.rule != "sgd":  # Adam makes its state of zeros in the first step
-                    self._tensors[f"{when}.{name}.{one.name}"] = self.torch.zeros_like(master)
+            if one.owned:
+                state = self.update.state.get(one.tensor, {})
+                self._snapshot_of(one, when, local(one.tensor), {name: local(value) for name, value in state.items()})
+
+    def _snapshot_of(self, one: RecordedParameter, when: str, master: Any, state: Mapping[str, Any]) -> None:
+        """Parameters and state of this rank's elements."""
+        self._tensors[f"{when}.master.{one.name}"] = copied = one.of_shard(master)
+        wanted = state_names_of(self.rule, settings_of(self.rule, self._group(one)))
+        for name, known in wanted.items():
+            value = next((state[other] for other in known if state.get(other) is not None), None)
+            if value is not None:
+                self._tensors[f"{when}.{name}.{one.name}"] = one.of_shard(value)
+            elif self.rule != "sgd":  # Adam makes its state of zeros in the first step
+                self._tensors[f"{when}.{name}.{one.name}"] = self.torch.zeros_like(copied)
 
     def _group(self, one: RecordedParameter) -> Mapping[str, Any]:
         return self.optimizer.param_groups[one.group]
@@ -442,10 +445,8 @@ class Recorder:
     def _metadata(self, applied: bool) -> dict[str, Any]:
         parameters = []
         for index, one in self._recorded_now():
-            count = self.update.state.get(one.tensor, {}).get("step")
-            shown = {"name": one.name, "shape": list(one.shape), "group": one.group,
-                     "t": one.updates if count is None or not one.owned else int(float(count)), "owned": one.recorded,
-                     "replicated": one.replicated}
+            shown = {"name": one.name, "shape": list(one.shape), "group": one.group, "t": self._updates_of(one),
+                     "owned": one.recorded, "replicated": one.replicated}
             if one.sampled:
                 shown["leaf"] = one.sample
             if self._squares and index in self._squares:
@@ -456,6 +457,10 @@ class Recorder:
                 "applied": applied, **({"max_norm": self.max_norm} if self.max_norm is not None else {}), **self._clip,
                 "groups": [{"rule": self.rule, **settings_of(self.rule, group)} for group in self.optimizer.param_groups],
                 "parameters": parameters}
+
+    def _updates_of(self, one: RecordedParameter) -> int:
+        count = self.update.state.get(one.tensor, {}).get("step")
+        return one.updates if count is None or not one.owned else int(float(count))
 
     # -- the next forward pass -----------------------------------------------------------------------------------------
 

@@ -112,12 +112,13 @@ def record(optimizer: Any, model: Any, folder: str | os.PathLike[str], every: in
             train()
 
     or ``recorder = zproof.torch.record(...)`` and ``recorder.close()``. A program that clips or unscales by itself passes
-    ``max_norm`` and calls ``recorder.reduced()`` when its gradients are reduced. It observes one process, DistributedDataParallel,
-    ``fully_shard`` and ZeroRedundancyOptimizer with AdamW, Adam and SGD, ``clip_grad_norm_`` and ``GradScaler``. The
-    training has the same bits as without it. Where it cannot record, it switches itself off with a warning.
+    ``max_norm`` and calls ``recorder.reduced()`` when its gradients are reduced. It observes one process,
+    DistributedDataParallel, ``fully_shard``, ZeroRedundancyOptimizer and DeepSpeed's ZeRO 1 and 2 with AdamW, Adam and
+    SGD, ``clip_grad_norm_`` and ``GradScaler``. The training has the same bits as without it. Where it cannot record, it
+    switches itself off with a warning.
 
     Args:
-        optimizer: whose ``step`` the training calls.
+        optimizer: whose ``step`` the training calls; with DeepSpeed ``engine.optimizer``.
         model: whose forward pass the training calls: wrapped, as it is trained.
         folder: gets one file for each recorded step and rank; new, or with earlier steps.
         every: records the first step and every so many after it.
@@ -144,5 +145,8 @@ def record(optimizer: Any, model: Any, folder: str | os.PathLike[str], every: in
             raise ValueError(f"{name} is {value} (it is out of range); use 1 or more")
     if word("reduction", reduction) not in ("mean", "sum"):
         raise ValueError(f"reduction is '{reduction}' (ranks take a mean or a sum); use one of these")
-    return Recorder(optimizer, model, folder, every, reduction, None if max_norm is None else factor("max_norm", max_norm),
-                    limit, seed, first_step, factor("loss_scale", loss_scale), program)
+    kind = Recorder
+    if type(optimizer).__module__.startswith("deepspeed."):
+        from .deepspeed_recorder import DeepSpeedRecorder as kind
+    return kind(optimizer, model, folder, every, reduction, None if max_norm is None else factor("max_norm", max_norm),
+                limit, seed, first_step, factor("loss_scale", loss_scale), program)
