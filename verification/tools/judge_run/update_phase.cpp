@@ -12,6 +12,7 @@
 #include "verification/report/format.hpp"
 #include "verification/tools/identify/grid.hpp"
 #include "verification/tools/identify/identify.hpp"
+#include "verification/tools/judge_run/run_element.hpp"
 #include "verification/tools/judge_run/run_findings.hpp"
 
 namespace zeroproof::verification {
@@ -21,11 +22,19 @@ namespace {
 struct UpdatedTensors {
   RecordedStep step;
   std::vector<std::size_t> parameters;
-  std::vector<DType> dtypes;  ///< of master
-  bool all_of_16_bits = true;
+  std::vector<DType> dtypes;             ///< of master
+  std::vector<DType> state_dtypes = {};  ///< of everything else
 
-  bool has_16_bit_masters() const {
-    return std::ranges::any_of(dtypes, [](DType d) { return d != DType::fp32; });
+  bool has_16_bit_masters() const { return any_of_16_bits(dtypes); }
+  /// Every operation may round to 16 bits: there is no bound for that.
+  bool has_16_bit_states() const {
+    const bool keeps_none = step_buffers(step.hyper).size() == 1;
+    return has_16_bit_masters() && (keeps_none || any_of_16_bits(state_dtypes));
+  }
+
+ private:
+  static bool any_of_16_bits(const std::vector<DType>& all) {
+    return std::ranges::any_of(all, [](DType d) { return d != DType::fp32; });
   }
 };
 
@@ -75,14 +84,17 @@ void judge_elements(const UpdatedTensors& tensors, std::size_t rank, bool rounde
     const std::size_t num_buffers = t.numel() == 0 ? 0 : bounds_of(t, of_element.front()).size();
     for (std::size_t b = 0; b < num_buffers; ++b) {
       for (std::size_t i = 0; i < t.numel(); ++i) {
-        const NamedBound named = bounds_of(t, of_element[i])[b];
-        const RunPlace place{
-            rank,
-            tensors.parameters[k],
-            std::string("after.") + named.buffer,
-            "is in no legal order of the rule",
-            false,
-            std::string_view(named.buffer) == "master" ? tensors.dtypes[k] : DType::fp32};
+        NamedBound named = bounds_of(t, of_element[i])[b];
+        const bool is_master = std::string_view(named.buffer) == "master";
+        const DType dtype = is_master ? tensors.dtypes[k] : tensors.state_dtypes[k];
+        // A master in bf16 has an exact bound of its own.
+        if (!is_master || dtype != DType::bf16) named.bound = stored_in(dtype, named.bound);
+        const RunPlace place{rank,
+                             tensors.parameters[k],
+                             std::string("after.") + named.buffer,
+                             "is in no legal order of the rule",
+                             false,
+                             dtype};
         const float got = (*named.got)[i];
         const long double want =
             named.bound.judged ? named.bound.exact : std::numeric_limits<long double>::quiet_NaN();
@@ -199,10 +211,13 @@ void judge_tensors(const UpdatedTensors& tensors, const RankFile& rank, RunFindi
   judge_elements(tensors, r, false, given);
   judge_elements(tensors, r, true, rounded);
   RunFindings judged = rounded.differing() < given.differing() ? rounded : given;
-  if (judged.differing() > found.differing() && tensors.all_of_16_bits && !identified.unchanged) {
+  if (judged.differing() > found.differing() && tensors.has_16_bit_states() &&
+      !identified.unchanged) {
     found.note(rule_note(step, "not judged: the whole state has 16 bits"));
     return;
   }
+  if (judged.differing() == found.differing())
+    judged.note(rule_note(step, "a legal order, rounded to 16 bits"));
   const bool first = !found.has_first() && judged.has_first();
   found = std::move(judged);
   if (!first) return;
@@ -216,7 +231,7 @@ void judge_tensors(const UpdatedTensors& tensors, const RankFile& rank, RunFindi
 
 /// One parameter of a rank as a tensor of a step; nothing if it is not recorded.
 std::optional<StepTensor> updated_tensor(const RankFile& rank, const RunParameter& parameter,
-                                         DType& dtype, bool& is_first, bool& all_of_16_bits) {
+                                         DType& dtype, DType& state_dtype, bool& is_first) {
   const std::optional<RunValues> grad = rank.read("before.grad", parameter);
   if (!grad) return std::nullopt;
   StepTensor tensor;
@@ -227,8 +242,10 @@ std::optional<StepTensor> updated_tensor(const RankFile& rank, const RunParamete
     const auto before = rank.read("before." + buffer, parameter);
     const auto after = rank.read("after." + buffer, parameter);
     if (!after) return std::nullopt;
-    if (buffer == "master") dtype = after->dtype;
-    all_of_16_bits = all_of_16_bits && after->dtype != DType::fp32;
+    if (buffer == "master")
+      dtype = after->dtype;
+    else if (state_dtype == DType::fp32)
+      state_dtype = after->dtype;
     step_buffer(tensor.after, buffer) = after->values;
     if (before)
       step_buffer(tensor.before, buffer) = before->values;
@@ -332,9 +349,10 @@ RunFindings judge_update(const RunStep& step, const RunStep* before) {
         continue;
       }
       DType dtype = DType::fp32;
-      bool is_first = false, all_of_16_bits = true;
+      DType state_dtype = DType::fp32;
+      bool is_first = false;
       std::optional<StepTensor> tensor =
-          updated_tensor(rank, parameter, dtype, is_first, all_of_16_bits);
+          updated_tensor(rank, parameter, dtype, state_dtype, is_first);
       if (!tensor) {
         found.missing("before.* and after.*");
         continue;
@@ -352,7 +370,7 @@ RunFindings judge_update(const RunStep& step, const RunStep* before) {
       tensors.step.tensors.push_back(std::move(*tensor));
       tensors.parameters.push_back(p);
       tensors.dtypes.push_back(dtype);
-      tensors.all_of_16_bits = tensors.all_of_16_bits && all_of_16_bits;
+      tensors.state_dtypes.push_back(state_dtype);
     }
     for (const auto& [settings, tensors] : alike) judge_tensors(tensors, rank, found);
   }
