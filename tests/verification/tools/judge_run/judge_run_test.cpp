@@ -36,6 +36,11 @@ const Result& result_of(const RunReport& report, std::int64_t step, const std::s
   return *found;
 }
 
+/// The first difference; an empty one if there is none.
+Divergence difference(const RunReport& report, std::int64_t step, const std::string& phase) {
+  return result_of(report, step, phase).divergence.value_or(Divergence{});
+}
+
 /// "2 reduce, 2 norm": the wrong phases.
 std::string wrong_phases(const RunReport& report) {
   std::string text;
@@ -244,32 +249,30 @@ TEST_CASE("replicas that differ are found") {
   run.fault = "not applied";
   RunReport report = judged(run);
   CHECK(wrong_phases(report) == "2 update, 2 cast, 3 cast");
-  const std::optional<Divergence> cast = result_of(report, 2, "cast").divergence;
-  REQUIRE(cast);
-  CHECK(cast->rank == 1);
-  CHECK(cast->parameter == "wte.weight");
+  CHECK(difference(report, 2, "cast").rank == 1);
+  CHECK(difference(report, 2, "cast").parameter == "wte.weight");
   const RunReport by_masters = judged(run, false, "model.");
   CHECK(wrong_phases(by_masters) == "2 update, 2 cast, 3 cast");
-  CHECK(result_of(by_masters, 2, "cast").divergence->buffer == "after.master");
+  CHECK(difference(by_masters, 2, "cast").buffer == "after.master");
   run.fault = "other bits on a replica";  // within every bound
   report = judged(run);
   CHECK(wrong_phases(report) == "2 reduce");
-  const std::optional<Divergence> reduce = result_of(report, 2, "reduce").divergence;
-  REQUIRE(reduce);
-  CHECK(reduce->buffer == "reduced of a replica");
-  CHECK(reduce->rank == 1);
-  CHECK(reduce->global_index == 2);
+  const Divergence reduce = difference(report, 2, "reduce");
+  CHECK(reduce.buffer == "reduced of a replica");
+  CHECK(reduce.rank == 1);
+  CHECK(reduce.global_index == 2);
 }
 
 TEST_CASE("settings and scales that differ between ranks are found") {
   Simulation run;
   run.fault = "other settings";
   RunReport report = judged(run);
-  CHECK(result_of(report, 2, "update").divergence->buffer == "settings of group 1");
-  CHECK(result_of(report, 2, "update").divergence->rank == 1);
+  const Divergence settings = difference(report, 2, "update");
+  CHECK(settings.buffer == "settings of group 1");
+  CHECK(settings.rank == 1);
   run.fault = "other scale";
   report = judged(run);
-  CHECK(result_of(report, 2, "overflow").divergence->buffer == "loss_scale");
+  CHECK(difference(report, 2, "overflow").buffer == "loss_scale");
 }
 
 TEST_CASE("faults of casts and between steps are found and named") {
@@ -284,7 +287,7 @@ TEST_CASE("faults of casts and between steps are found and named") {
   run.fault = "truncated";
   const RunReport report = judged(run);
   CHECK(wrong_phases(report) == "2 cast");
-  CHECK(result_of(report, 2, "cast").divergence->hint ==
+  CHECK(difference(report, 2, "cast").hint ==
         "as if the values were truncated instead of rounded to nearest even");
-  CHECK(result_of(report, 2, "cast").divergence->rank == 1);
+  CHECK(difference(report, 2, "cast").rank == 1);
 }
