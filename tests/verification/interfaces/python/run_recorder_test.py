@@ -431,6 +431,25 @@ class OneProcess(unittest.TestCase):
         first, second = (recorded_run.read(self.folder / f"step{step:06d}.rank0.safetensors")[0] for step in (1, 2))
         np.testing.assert_array_equal(first["after.master.first.bias"], second["before.master.first.bias"])
 
+    def test_compiled_models(self):
+        def compiled():
+            return torch.compile(recorded_run.model(), backend="aot_eager")
+
+        def compiled_in_place():
+            network = recorded_run.model()
+            network.compile(backend="aot_eager")
+            return network
+
+        for network in (compiled, compiled_in_place):
+            folder = self.folder / network.__name__
+            recorded, without = training(network=network, folder=folder), training(network=network)
+            self.assertTrue(all(map(torch.equal, recorded, without)))
+            self.assertEqual(len(list(folder.glob("step*"))), 3)
+            tensors, _, metadata = recorded_run.read(folder / "step000002.rank0.safetensors")
+            self.assertEqual(metadata["parameters"][0]["name"], "first.weight")
+            for kind in ("leaf.0", "reduced", "model"):
+                self.assertIn(kind + ".first.weight", tensors)
+
     def test_a_step_that_raises(self):
         class Once(torch.optim.AdamW):
             def step(self):

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from .recorded_parameter import RecordedParameter, sampled_blocks
-from .run_hooks import Hook
 from .run_recorder import NotRecorded, Recorder, _guarded, _number
 from .torch_optimizer import operation_of
 
@@ -57,8 +56,7 @@ class DeepSpeedRecorder(Recorder):
         self._functions.replace(self.optimizer, "step", self._zero_step_wrapper)
         self._functions.replace(self.optimizer, "unscale_and_clip_grads", self._unscale_and_clip_wrapper)
         self._functions.replace(self.optimizer, "_optimizer_step", self._group_step_wrapper)
-        self._handles.append(self.root.register_forward_pre_hook(Hook(self._before_forward)))
-        self._handles.append(self.root.register_forward_hook(Hook(self._after_forward)))
+        self._hook_forward()
         for index, one in enumerate(self.parameters):
             self._hook_gradient(index, one.tensor)
 

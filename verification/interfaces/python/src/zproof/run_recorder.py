@@ -108,20 +108,23 @@ class Recorder:
         torch = self.torch
         self.root = self.model
         self.reduced_by_wrapper = False
-        self.sharded = False
         shown = "no wrapper"
-        if isinstance(self.root, torch.nn.parallel.DistributedDataParallel):
-            if self.root.process_group.size() != self.world:
-                raise NotRecorded(f"DDP reduces over {self.root.process_group.size()} of {self.world} ranks; record a run "
-                                  "whose data-parallel group has all ranks")
-            shown, self.reduced_by_wrapper, self.root = "DDP", True, self.root.module
-        elif type(self.root).__name__ == "FullyShardedDataParallel":
+        while True:
+            if isinstance(self.root, torch.nn.parallel.DistributedDataParallel):
+                if self.root.process_group.size() != self.world:
+                    raise NotRecorded(f"DDP reduces over {self.root.process_group.size()} of {self.world} ranks; record a run "
+                                      "whose data-parallel group has all ranks")
+                shown, self.reduced_by_wrapper, self.root = "DDP", True, self.root.module
+            elif hasattr(self.root, "_orig_mod"):  # of torch.compile
+                self.root = self.root._orig_mod
+            else:
+                break
+        if type(self.root).__name__ == "FullyShardedDataParallel":
             raise NotRecorded("the model is FullyShardedDataParallel (FSDP1); use fully_shard")
-        self.root = getattr(self.root, "_orig_mod", self.root)
         self.sharding = [module for module in self.root.modules() if type(module).__name__.startswith("FSDP")
                          and hasattr(module, "unshard")]
         if self.sharding:
-            shown, self.reduced_by_wrapper, self.sharded = "FSDP2", True, True
+            shown, self.reduced_by_wrapper = "FSDP2", True
         self.update = self.optimizer  # whose step reads gradients and state
         if type(self.optimizer).__name__ == "ZeroRedundancyOptimizer":
             if getattr(self.optimizer, "_overlap_with_ddp", False):
@@ -177,12 +180,16 @@ class Recorder:
         functions.replace(self.optimizer, "zero_grad", self._zero_grad_wrapper)
         handles.append(self.update.register_step_pre_hook(Hook(self._before_step)))
         handles.append(self.update.register_step_post_hook(Hook(self._after_step)))
-        for module in self.sharding or [self.root]:
-            handles.append(module.register_forward_pre_hook(Hook(self._before_forward)))
-        handles.append(self.root.register_forward_hook(Hook(self._after_forward)))
+        self._hook_forward()
         if not self.sharding:
             for index, one in enumerate(self.parameters):
                 self._hook_gradient(index, one.tensor)
+
+    def _hook_forward(self) -> None:
+        disable = self.torch.compiler.disable  # hooks are no part of a compiled model
+        for module in self.sharding or [self.model]:
+            self._handles.append(module.register_forward_pre_hook(Hook(disable(self._before_forward))))
+        self._handles.append(self.model.register_forward_hook(Hook(disable(self._after_forward))))
 
     def _hook_gradient(self, index: int, tensor: Any) -> None:
         self._hooked[index] = tensor
