@@ -114,7 +114,7 @@ for number, text in enumerate(re.findall(r"^```python\n(.*?)^```$", pathlib.Path
 EOF
 ran=0
 for page in "$folder"/page*; do
-  if grep -q '^import deepspeed' "$page/train.py" && ! "$python" -c 'import deepspeed' 2>/dev/null; then
+  if grep -q '^import deepspeed' "$page/train.py" && ! "$python" -c 'import deepspeed' >/dev/null 2>&1; then
     printf 'SKIPPED: the page with DeepSpeed, which is not installed\n'
     continue
   fi

@@ -219,13 +219,19 @@ class Resumed(Training):
 
     def run(self):
         super().run(steps=2)
-        if self.framework == "zero":
-            for rank in range(self.world):
-                self.optimizer.consolidate_state_dict(to=rank)
-        state = self.optimizer.state_dict()
+        state = self.checkpoint()
         self.optimizer = self.make_optimizer(self.framework)
         self.load(state)
         super().run(first_step=3, steps=2)
+
+    def checkpoint(self):
+        if self.framework != "zero":
+            return self.optimizer.state_dict()
+        for rank in range(self.world):  # one rank at a time can have the state of all
+            self.optimizer.consolidate_state_dict(to=rank)
+            if rank == self.rank:
+                state = self.optimizer.state_dict()
+        return state
 
     def load(self, state):
         self.optimizer.load_state_dict(state)
