@@ -16,11 +16,12 @@ void DeclinedCalls::add(const CallShape& shape, bool declined) {
     (declined ? one.declined : one.computed) += number;
   };
   count(calls_, 1);
-  count(elements_, shape.numel);
+  Seed& seed = seeds_[shape.seed];
+  count(seed.elements, shape.numel);
   if (shape.numel == 0) return;
-  count(groups_["variant " + op_.variants[static_cast<std::size_t>(shape.variant)]], 1);
-  count(groups_[sizes_around(shape.numel)], 1);
-  count(groups_["seed " + std::to_string(shape.seed)], 1);
+  count(seed.groups["call"], 1);
+  count(seed.groups["call of variant " + op_.variants[static_cast<std::size_t>(shape.variant)]], 1);
+  count(seed.groups["call of " + sizes_around(shape.numel)], 1);
 }
 
 std::string DeclinedCalls::text() const {
@@ -29,11 +30,15 @@ std::string DeclinedCalls::text() const {
 }
 
 std::string DeclinedCalls::missing() const {
-  if (elements_.computed < elements_.declined)
-    return "fewer than half of the elements were judged, " + std::to_string(elements_.computed) +
-           " of " + std::to_string(elements_.computed + elements_.declined);
-  for (const auto& [name, count] : groups_) {
-    if (count.computed == 0) return "no call of " + name + " was judged";
+  for (const auto& [number, seed] : seeds_) {
+    const std::string with_seed = " with seed " + std::to_string(number);
+    for (const auto& [name, count] : seed.groups) {
+      if (count.computed == 0) return "no " + name + " was judged" + with_seed;
+    }
+    const auto [computed, declined] = seed.elements;
+    if (computed < declined)
+      return "fewer than half of the elements were judged" + with_seed + ", " +
+             std::to_string(computed) + " of " + std::to_string(computed + declined);
   }
   return {};
 }

@@ -154,9 +154,12 @@ TEST_CASE("plug-in: a case with a declined variant, size, seed or majority is mi
     CHECK(judged(name, Fill::training, accepts)[0].status == Status::pass);
   };
   check("choosy_variant", "no call of variant ");
-  check("choosy_sizes", "fewer than half of the elements were judged, ");
+  check("choosy_sizes", "no call of above 1025 elements was judged with seed 1");
   check("choosy_small", "no call of below 1023 elements was judged");
-  check("choosy_seed", "no call of seed 11400714819323198484 was judged");
+  check("choosy_seed", "no call was judged with seed 11400714819323198484");
+  check("choosy_one_element",
+        "no call of 1023 to 1025 elements was judged with seed 1140071481932");
+  check("choosy_half_seed", "fewer than half of the elements were judged with seed 1140071481932");
 }
 
 TEST_CASE("plug-in: a case without any call is skipped") {
