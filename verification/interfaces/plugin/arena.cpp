@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "common/base/error.hpp"
+#include "verification/ops/op_candidate.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -37,15 +39,31 @@ std::size_t bytes_of(const PluginOperand& operand) {
 
 }  // namespace
 
+PluginArena::PluginArena() { open(); }
+
+PluginArena::~PluginArena() { close(); }
+
 /// Sealed: a page that the process takes away would end this program when it reads it (SIGBUS).
-PluginArena::PluginArena()
-    : file_(::memfd_create("zeroproof-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+void PluginArena::open() {
+  file_ = ::memfd_create("zeroproof-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file_ < 0 || ::fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) refuse();
 }
 
-PluginArena::~PluginArena() {
+void PluginArena::close() {
+  forget();
   if (memory_ != nullptr) ::munmap(memory_, num_bytes());
   ::close(file_);
+  memory_ = nullptr;
+  slot_bytes_ = 0;
+}
+
+void PluginArena::expect_own_size() {
+  struct stat info {};
+  if (::fstat(file_, &info) != 0) refuse();
+  if (static_cast<std::uint64_t>(info.st_size) == num_bytes()) return;
+  close();
+  open();
+  throw CandidateFailure(Status::tampered, "the plug-in made the shared memory larger");
 }
 
 void PluginArena::forget() {
@@ -54,14 +72,18 @@ void PluginArena::forget() {
 
 void PluginArena::grow(std::size_t slot_bytes) {
   if (slot_bytes <= slot_bytes_) return;
+  const std::size_t larger = rounded_up(std::max(slot_bytes, 2 * slot_bytes_), 4096);
+  void* memory = ::mmap(nullptr, larger * kept, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  if (memory == MAP_FAILED) refuse();
+  // Last: the file cannot be made smaller again.
+  if (::ftruncate(file_, static_cast<off_t>(larger * kept)) != 0) {
+    ::munmap(memory, larger * kept);
+    refuse();
+  }
   forget();
   if (memory_ != nullptr) ::munmap(memory_, num_bytes());
-  memory_ = nullptr;
-  slot_bytes_ = rounded_up(std::max(slot_bytes, 2 * slot_bytes_), 4096);
-  if (::ftruncate(file_, static_cast<off_t>(num_bytes())) != 0) refuse();
-  void* memory = ::mmap(nullptr, num_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-  if (memory == MAP_FAILED) refuse();
   memory_ = static_cast<std::byte*>(memory);
+  slot_bytes_ = larger;
 }
 
 std::vector<std::uint64_t> PluginArena::put(const std::vector<PluginOperand>& operands) {
@@ -72,6 +94,7 @@ std::vector<std::uint64_t> PluginArena::put(const std::vector<PluginOperand>& op
     place.pieces.push_back({operand.name, begin, bytes_of(operand), operand.written});
     end = begin + bytes_of(operand) + red_zone;
   }
+  expect_own_size();
   grow(end);
   current_ = (current_ + 1) % kept;
   std::byte* memory = memory_of(current_);

@@ -34,8 +34,13 @@ class PluginArena {
   int descriptor() const { return file_; }
   std::uint64_t num_bytes() const { return static_cast<std::uint64_t>(slot_bytes_) * kept; }
 
+  /// Throws CandidateFailure if the process made the memory larger, and takes new memory for the
+  /// next process: it can never be made smaller again.
+  void expect_own_size();
+
   /// Copies the operands into the oldest slot: inputs unchanged, outputs as NaN, every one with its
-  /// offset from a multiple of 64 bytes preserved. Returns their offsets.
+  /// offset from a multiple of 64 bytes preserved. Returns their offsets. Errors
+  /// (ErrorCode::io): there is no more memory; what there was stays. Throws as expect_own_size().
   std::vector<std::uint64_t> put(const std::vector<PluginOperand>& operands);
 
   /// Slot of the current call: offset (a multiple of 4096) and size.
@@ -72,6 +77,8 @@ class PluginArena {
     std::vector<std::byte> after;  // the whole slot at the end of its call; empty: not compared
   };
 
+  void open();
+  void close();
   void grow(std::size_t slot_bytes);
   std::byte* memory_of(int slot) const {
     return memory_ + static_cast<std::size_t>(slot) * slot_bytes_;

@@ -5,6 +5,7 @@
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -41,19 +42,27 @@ class CallFilter {
 
   void ends_process(long call) { rule(call, kill); }
   void fails(long call, std::uint32_t error) { rule(call, SECCOMP_RET_ERRNO | error); }
-  /// EPERM unless the first argument is one of the two numbers.
-  void fails_unless(long call, std::uint32_t argument, std::uint32_t or_argument) {
+  /// EPERM unless the argument of this position is one of the two numbers.
+  void fails_unless(long call, std::size_t position, std::uint32_t one, std::uint32_t other) {
     jump(BPF_JEQ, static_cast<std::uint32_t>(call), 0, 5);
-    load(offsetof(seccomp_data, args));
-    jump(BPF_JEQ, argument, 2, 0);
-    jump(BPF_JEQ, or_argument, 1, 0);
+    load_argument(position);
+    jump(BPF_JEQ, one, 2, 0);
+    jump(BPF_JEQ, other, 1, 0);
     end(SECCOMP_RET_ERRNO | EPERM);
-    end(SECCOMP_RET_ALLOW);
+    load(offsetof(seccomp_data, nr));
+  }
+  /// EPERM if the argument of this position is that number.
+  void fails_if(long call, std::size_t position, std::uint32_t value) {
+    jump(BPF_JEQ, static_cast<std::uint32_t>(call), 0, 4);
+    load_argument(position);
+    jump(BPF_JEQ, value, 0, 1);
+    end(SECCOMP_RET_ERRNO | EPERM);
+    load(offsetof(seccomp_data, nr));
   }
   /// Ends the process unless the first argument has one of these bits.
   void ends_process_without(long call, std::uint32_t bits) {
     jump(BPF_JEQ, static_cast<std::uint32_t>(call), 0, 4);
-    load(offsetof(seccomp_data, args));
+    load_argument(0);
     jump(BPF_JSET, bits, 1, 0);
     end(kill);
     end(SECCOMP_RET_ALLOW);
@@ -79,6 +88,10 @@ class CallFilter {
   void load(std::size_t offset) {
     lines_.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset)));
   }
+  /// Its lower half: the numbers above are 32 bits wide, and so are these arguments.
+  void load_argument(std::size_t position) {
+    load(offsetof(seccomp_data, args) + position * sizeof(std::uint64_t));
+  }
   /// Skips lines: so many if the comparison of the loaded word with the value is true, or false.
   void jump(std::uint16_t comparison, std::uint32_t value, std::uint8_t if_true,
             std::uint8_t if_false) {
@@ -89,6 +102,26 @@ class CallFilter {
 
   std::vector<sock_filter> lines_;
 };
+
+void forbid_control() {
+  CallFilter filter;
+  const auto self = static_cast<std::uint32_t>(::getpid());
+  const auto judge = static_cast<std::uint32_t>(::getppid());
+  for (const long call : {SYS_perf_event_open, SYS_bpf, SYS_fanotify_init})
+    filter.fails(call, EPERM);
+  for (const long call :
+       {SYS_prlimit64, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr})
+    filter.fails_unless(call, 0, self, 0);
+  // Not other threads of its own, which the C library binds to processors by their numbers.
+  filter.fails_if(SYS_sched_setaffinity, 0, judge);
+  constexpr std::uint32_t ioprio_who_process = 1;
+  filter.fails_unless(SYS_setpriority, 0, PRIO_PROCESS, PRIO_PROCESS);
+  filter.fails_unless(SYS_setpriority, 1, self, 0);
+  filter.fails_unless(SYS_ioprio_set, 0, ioprio_who_process, ioprio_who_process);
+  filter.fails_unless(SYS_ioprio_set, 1, self, 0);
+  for (const std::uint32_t request : {TIOCSTI, TCXONC}) filter.fails_if(SYS_ioctl, 1, request);
+  filter.install();
+}
 
 }  // namespace
 
@@ -108,6 +141,7 @@ int landlock_version() {
 }
 
 void forbid_others() {
+  forbid_control();
   constexpr std::uint64_t scope_signal = 2;
   // The header of Debian 12 lacks the last two fields.
   struct {
@@ -135,8 +169,7 @@ void forbid_processes() {
     filter.fails(call, EPERM);
   const auto self = static_cast<std::uint32_t>(::getpid());
   for (const long call : {SYS_kill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo})
-    filter.fails_unless(call, self, self);
-  filter.fails_unless(SYS_prlimit64, self, 0);
+    filter.fails_unless(call, 0, self, self);
   filter.install();
 }
 

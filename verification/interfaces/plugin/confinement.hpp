@@ -16,12 +16,15 @@ struct PluginLimits {
 void limit_child(const PluginLimits& limits);
 
 /// For the process itself, before it loads a plug-in: afterwards starting a process ends it (signal
-/// SIGSYS), and signals and resource limits of other processes fail with EPERM. Threads may be
-/// started. No effect on kernels without seccomp.
+/// SIGSYS), and signals to other processes fail with EPERM. Threads may be started. No effect on
+/// kernels without seccomp.
 void forbid_processes();
 
-/// The same for memory of other processes, in /proc too, and, since landlock_with_signals, for
-/// signals that a file sends. No effect on kernels without Landlock.
+/// For a child of the judge. EPERM for limits, priorities and scheduling of other processes, for
+/// events on them (perf, bpf, fanotify), and for stopping a terminal or typing into it; no effect
+/// on kernels without seccomp. EACCES for memory of other processes, in /proc too, and no signals
+/// to them, those that a file sends included, since landlock_with_signals; no effect on kernels
+/// without Landlock.
 void forbid_others();
 inline constexpr int landlock_with_signals = 6;
 int landlock_version();  ///< of the kernel; 0 without Landlock

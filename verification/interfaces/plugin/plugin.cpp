@@ -226,6 +226,7 @@ void Plugin::settle() {
   std::this_thread::sleep_for(long_moment);
   try {
     process_->expect_silence();
+    arena_.expect_own_size();
   } catch (const CandidateFailure&) {
     process_.reset();
     throw;

@@ -1,15 +1,19 @@
 /* Plug-ins that misbehave in clip, from its second call that has elements on, and are right in clip_value. MISBEHAVE
    names the function below that this library has. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
 #include <immintrin.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "tests/verification/interfaces/plugin/clip_plugin.h"
@@ -126,6 +130,43 @@ static int32_t limits_judge(const zeroproof_call* call) {
   (void)call;
   return refused(prlimit(getppid(), RLIMIT_FSIZE, &none, NULL) != 0);
 }
+/* True if the call of the kernel fails with EPERM, whatever its arguments are. */
+static int forbidden(long returned) { return returned < 0 && errno == EPERM; }
+static int32_t slows_judge(const zeroproof_call* call) {
+  const pid_t judge = getppid();
+  const struct sched_param idle = {0};
+  cpu_set_t one;
+  (void)call;
+  CPU_ZERO(&one);
+  CPU_SET(0, &one);
+  if (sched_setaffinity(0, sizeof(one), &one) != 0) return 0; /* its own is allowed */
+  return refused(forbidden(sched_setaffinity(judge, sizeof(one), &one)) &&
+                 forbidden(sched_setscheduler(judge, SCHED_IDLE, &idle)) &&
+                 forbidden(sched_setparam(judge, &idle)) &&
+                 forbidden(setpriority(PRIO_PROCESS, (id_t)judge, 19)) &&
+                 forbidden(setpriority(PRIO_PGRP, 0, 0)) &&
+                 forbidden(setpriority(PRIO_USER, 0, 0)) &&
+                 forbidden(syscall(SYS_ioprio_set, 1, judge, 3 << 13)) &&
+                 setpriority(PRIO_PROCESS, 0, 0) == 0);
+}
+/* Events that stop the judge, or what it opens. */
+static int32_t watches_judge(const zeroproof_call* call) {
+  (void)call;
+  return refused(forbidden(syscall(SYS_perf_event_open, NULL, getppid(), -1, -1, 0)) &&
+                 forbidden(syscall(SYS_bpf, 0, NULL, 0)) &&
+                 forbidden(syscall(SYS_fanotify_init, 0, 0)));
+}
+static int32_t stops_terminal(const zeroproof_call* call) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  const char key = 3;
+  (void)call;
+  return refused(forbidden(tcflow(terminal, TCOOFF)) && forbidden(ioctl(terminal, TIOCSTI, &key)));
+}
+static int32_t enlarges_memory(const zeroproof_call* call) {
+  (void)call;
+  ftruncate(4, ((off_t)64 << 20) - 4096);
+  return 0;
+}
 static int32_t opens_judge_memory(const zeroproof_call* call) {
   char path[32];
   (void)call;
@@ -170,19 +211,36 @@ static int32_t writes_later(const zeroproof_call* call) {
 }
 
 /* All are mentioned, so that a library with one of them does not complain about the others. */
-static int32_t (*const all[])(const zeroproof_call*) = {segv,          aborts,
-                                                        exits,         loops,
-                                                        allocates,     forks,
-                                                        floods_stdout, floods_stderr,
-                                                        closes,        writes_file,
-                                                        writes_behind, writes_before,
-                                                        writes_input,  rounds_up,
-                                                        flushes,       blocks_signals,
-                                                        says_no,       shrinks_memory,
-                                                        kills_judge,   stops_judge,
-                                                        limits_judge,  opens_judge_memory,
-                                                        owns_signal,   calls_x32,
-                                                        writes_late,   writes_later};
+static int32_t (*const all[])(const zeroproof_call*) = {segv,
+                                                        aborts,
+                                                        exits,
+                                                        loops,
+                                                        allocates,
+                                                        forks,
+                                                        floods_stdout,
+                                                        floods_stderr,
+                                                        closes,
+                                                        writes_file,
+                                                        writes_behind,
+                                                        writes_before,
+                                                        writes_input,
+                                                        rounds_up,
+                                                        flushes,
+                                                        blocks_signals,
+                                                        says_no,
+                                                        shrinks_memory,
+                                                        kills_judge,
+                                                        stops_judge,
+                                                        limits_judge,
+                                                        slows_judge,
+                                                        watches_judge,
+                                                        stops_terminal,
+                                                        enlarges_memory,
+                                                        opens_judge_memory,
+                                                        owns_signal,
+                                                        calls_x32,
+                                                        writes_late,
+                                                        writes_later};
 
 static int32_t clip(const zeroproof_call* call) {
   (void)all;

@@ -2,8 +2,11 @@
 
 #include <doctest.h>
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 
 #include "tests/support/paths.hpp"
 #include "tests/verification/interfaces/plugin/reply_size.h"
@@ -83,12 +86,35 @@ TEST_CASE("plug-in: limits of memory, time, files and output hold") {
 
 TEST_CASE("plug-in: the process of the judge cannot be reached") {
   const std::string refused = "returned 42 in clip";
-  for (const char* name : {"shrinks_memory", "kills_judge", "stops_judge", "limits_judge"})
+  for (const char* name : {"shrinks_memory", "kills_judge", "stops_judge", "limits_judge",
+                           "slows_judge", "watches_judge", "stops_terminal"})
     expect(name, Status::error, refused);
+  expect("enlarges_memory", Status::tampered, "the plug-in made the shared memory larger");
   expect("calls_x32", Status::crashed, "died of SIGSYS");
   if (landlock_version() > 0) expect("opens_judge_memory", Status::error, refused);
   // Its owner would get a signal with the next request.
   if (landlock_version() >= landlock_with_signals) expect("owns_signal", Status::pass, "");
+}
+
+TEST_CASE("plug-in: shared memory that cannot grow stays as it is") {
+  PluginArena arena;
+  std::vector<float> some(8, 1.0F), many(1 << 20, 1.0F);
+  const auto put = [&](std::vector<float>& values) {
+    const auto numel = static_cast<std::int64_t>(values.size());
+    arena.put({{"grad", {values.data(), DType::fp32, numel}, true, true}});
+  };
+  put(some);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small = {64 << 10, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  CHECK_THROWS_AS(put(many), Error);
+  put(some);
+  CHECK(arena.changed_since(PluginArena::Whose::all).empty());
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  put(many);
 }
 
 TEST_CASE("plug-in: writes outside of outputs or after the call are found") {
