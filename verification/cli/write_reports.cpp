@@ -23,11 +23,14 @@ void write_reports(const RunReport& report, const ReportTargets& targets, const 
       }
     }
   };
+  if (targets.text) {  // first: judged code may have made the files unusable
+    std::fputs(to_text(report, style).c_str(), stdout);
+    std::fflush(stdout);
+  }
   if (!targets.json_files.empty()) write(targets.json_files, to_json(report));
   if (!targets.junit_files.empty()) write(targets.junit_files, to_junit(report, strict));
   if (!targets.html_files.empty()) write(targets.html_files, to_html(report, strict));
   if (targets.text) {
-    std::fputs(to_text(report, style).c_str(), stdout);
     for (const std::string& file : written) std::printf("report: %s\n", printable(file).c_str());
   }
   if (targets.github)

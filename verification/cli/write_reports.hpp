@@ -5,7 +5,7 @@
 
 namespace zeroproof::verification {
 
-/// Writes every file of a report, then the text and the annotations of GitHub, at `source` unless
+/// Writes the text, every file of a report, and the annotations of GitHub, at `source` unless
 /// the target names a file. A report that cannot be written does not prevent the others. Errors
 /// (io): the first of these failures.
 void write_reports(const RunReport& report, const ReportTargets& targets, const TextStyle& style,

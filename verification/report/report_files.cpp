@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "common/base/error.hpp"
 #include "common/base/span.hpp"
@@ -83,6 +84,12 @@ bool is_written_in_place(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   return fs::exists(status) && !fs::is_regular_file(status);
+}
+
+/// By name, as decided by check_report_file: judged code may put something else there meanwhile.
+std::map<std::string, bool>& decided_in_place() {
+  static std::map<std::string, bool> decisions;
+  return decisions;
 }
 
 bool is_open_for_writing(int descriptor) {
@@ -191,6 +198,7 @@ void check_report_file(const std::string& file) {
   ZP_CHECK(refusal.empty(), ErrorCode::config,
            "report file " + file + " cannot be written: " + refusal, "the results would be lost",
            "use a file in a writable folder");
+  decided_in_place()[file] = is_written_in_place(path);
 }
 
 void check_not_input(const std::string& output, const std::vector<std::string>& inputs) {
@@ -213,7 +221,12 @@ void write_report_file(const std::string& file, const std::string& content) {
   const fs::path path(file);
   std::error_code error;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
-  if (is_written_in_place(path)) return write_in_place(file, content);
+  if (is_written_in_place(path)) {
+    const auto decided = decided_in_place().find(file);
+    if (decided == decided_in_place().end() || decided->second)
+      return write_in_place(file, content);
+    if (!fs::is_directory(path, error)) fs::remove(path, error);
+  }
   ReplacingFile whole(file);
   whole.write(0, std::as_bytes(Span<const char>(content)));
   whole.commit();

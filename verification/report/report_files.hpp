@@ -23,7 +23,8 @@ struct ReportTargets {
 ReportTargets parse_targets(const std::vector<std::string>& values);
 
 /// Checks before a long run that a report file can be created in its folder, or in the nearest
-/// existing one. Errors: ErrorCode::config.
+/// existing one, and decides whether it is written in place: a device, a pipe or an open descriptor
+/// is. Errors: ErrorCode::config.
 void check_report_file(const std::string& file);
 
 /// Checks that an input file is not overwritten. Empty names are ignored. Errors
@@ -34,8 +35,8 @@ void check_not_input(const std::string& output, const std::vector<std::string>& 
 void check_bundle_folder(const std::string& folder);
 
 /// Creates missing folders. The file is replaced completely or not at all
-/// (common/io/files/replacing_file.hpp); a device or a pipe is written in place. Errors
-/// (ErrorCode::io): the file could not be written.
+/// (common/io/files/replacing_file.hpp), unless it is written in place. A device or pipe that is
+/// new since check_report_file is replaced too. Errors (ErrorCode::io): it could not be written.
 void write_report_file(const std::string& file, const std::string& content);
 
 }  // namespace zeroproof::verification

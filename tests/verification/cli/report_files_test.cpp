@@ -2,9 +2,12 @@
 
 #include <doctest.h>
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/verification/cli/cli_support.hpp"
+#include "verification/report/report_files.hpp"
 
 namespace report_files_test {
 
@@ -77,6 +80,30 @@ TEST_CASE("report files: missing folders are created, devices are written in pla
   CHECK(nlohmann::json::parse(read_file(report)).at("summary").at("pass") == 1);
   CHECK(run_cli(std::string("verify ") + quick + "json:/dev/null").exit_code == 0);
   CHECK(fs::is_character_file("/dev/null"));
+}
+
+TEST_CASE("report files: a pipe made during the run is replaced, one from before is written") {
+  const TemporaryFolder folder;
+  const std::string late = folder.file("late"), link = folder.file("link"),
+                    old = folder.file("old");
+  REQUIRE(::mkfifo(old.c_str(), 0600) == 0);
+  for (const std::string& file : {late, link, old})
+    zeroproof::verification::check_report_file(file);
+  REQUIRE(::mkfifo(late.c_str(), 0600) == 0);
+  fs::create_symlink(late, link);
+  // Without readers, opening a pipe would wait.
+  const int late_reader = ::open(late.c_str(), O_RDWR), old_reader = ::open(old.c_str(), O_RDWR);
+  for (const std::string& file : {link, late, old})
+    zeroproof::verification::write_report_file(file, "{}");
+  for (const std::string& file : {link, late}) {
+    CHECK(fs::is_regular_file(fs::symlink_status(file)));
+    CHECK(read_file(file) == "{}");
+  }
+  char got[8] = {};
+  CHECK(::read(old_reader, got, sizeof(got)) == 2);
+  CHECK(std::string(got) == "{}");
+  ::close(late_reader);
+  ::close(old_reader);
 }
 
 TEST_CASE("report files: full standard output is exit 2 and one sentence, for every command") {
