@@ -17,6 +17,7 @@
 #include "verification/cli/program/interruption.hpp"
 #include "verification/cli/write_reports.hpp"
 #include "verification/compare/judge/self_test.hpp"
+#include "verification/interfaces/plugin/plugin_ops.hpp"
 #include "verification/ops/op_expectation.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
@@ -131,6 +132,7 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
     report.axes = axis_matrix(coverage_of(options, passed, Strength::pairs));
   }
   if (!root && started_by_zeroproof()) say_what_broke(report);
+  end_plugin_process();
   if (root) {
     write_all(report);
     for (const Result& result : report.results) {

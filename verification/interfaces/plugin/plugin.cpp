@@ -220,6 +220,11 @@ void Plugin::call(const PluginCall& call) {
     give_up(Status::tampered, "the plug-in wrote " + now + " after the call had returned");
 }
 
+void Plugin::end() {
+  const std::lock_guard lock(one_at_a_time_);
+  process_.reset();
+}
+
 void Plugin::settle() {
   const std::lock_guard lock(one_at_a_time_);
   if (!process_) return;

@@ -43,6 +43,9 @@ class Plugin {
   /// Waits briefly, and checks whether memory of finished calls was written. Throws as call().
   void settle();
 
+  /// Ends its process; the next call starts another one.
+  void end();
+
  private:
   void start();
   std::unique_ptr<PluginProcess> new_process() const;

@@ -202,6 +202,10 @@ void use_in_steps(std::shared_ptr<Plugin> plugin) {
   used().plugin = std::move(plugin);
 }
 
+void end_plugin_process() {
+  if (used().plugin) used().plugin->end();
+}
+
 std::unique_ptr<DistributedOptimizer> make_plugin_optimizer(const OptimizerSetup& setup) {
   const Plugin* plugin = used().plugin.get();
   ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in is selected",

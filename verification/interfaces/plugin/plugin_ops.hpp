@@ -12,6 +12,9 @@ namespace zeroproof::verification {
 /// implementations holds plain functions, which cannot refer to an object.
 void use_in_steps(std::shared_ptr<Plugin> plugin);
 
+/// Ends the process of that plug-in, if there is one: nothing of it runs while reports are written.
+void end_plugin_process();
+
 /// One rank of the production optimizer, phase by phase, on the host, with the plug-in's operations
 /// in place of the implementations. Errors: ErrorCode::unavailable if it lacks the update of the
 /// setup's rule, config if there is no plug-in. Steps throw CandidateFailure for every failure of a

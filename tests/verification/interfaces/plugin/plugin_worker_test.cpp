@@ -133,6 +133,19 @@ TEST_CASE("plug-in worker: the one beside the program runs, whatever PATH and fo
   }
 }
 
+TEST_CASE("plug-in worker: it has ended when reports are written") {
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    const TemporaryFolder folder;
+    const std::string report = folder.file("report.json");
+    const CliResult result = run_shell(
+        "export ZP_TEST_REPORT=" + quoted(report) + "; " + quoted(build_folder() + "/zeroproof") +
+        " verify op/clip/plugin/odd/fill:ties --plugin " + library("rewrites_report") +
+        " --report " + quoted("json:" + report + ",html:" + folder.file("report.html")));
+    CHECK(result.exit_code == 0);
+    CHECK(read_file(report).starts_with("{"));
+  }
+}
+
 TEST_CASE("plug-in worker: started by a user, it prints its purpose") {
   for (const char* words : {"", " a 0"})
     expect_refusal(run_shell(quoted(build_folder() + "/zeroproof-plugin") + words + " 3>&-"),
