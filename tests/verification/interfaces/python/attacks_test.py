@@ -1,5 +1,6 @@
 """python -m zproof verify: a callable that attacks the judge gets no passing exit code, and no text on standard output."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from zproof import _zproof
 HERE = Path(__file__).resolve().parent
 
 ATTACKS = """
-import os, pickle, signal, stat, struct, subprocess, sys, threading, time, types
+import ctypes, json, os, pickle, resource, signal, stat, struct, subprocess, sys, termios, threading, time, types
 sys.path.append({here!r})
 from support import adamw
 
@@ -158,6 +159,82 @@ def opens_output(grad):
     attempt(lambda: open(f'/proc/{{PARENT}}/fd/1', 'w').close())
 
 
+def limits_judge(grad):
+    attempt(lambda: resource.prlimit(PARENT, resource.RLIMIT_CPU, (0, 0)))
+
+
+def slows_judge(grad):
+    os.sched_setaffinity(0, {{0}})
+    os.nice(0)
+    refused = [attack for attack in (lambda: os.sched_setaffinity(PARENT, {{0}}),
+                                     lambda: os.setpriority(os.PRIO_PROCESS, PARENT, 19),
+                                     lambda: os.sched_setscheduler(PARENT, os.SCHED_IDLE, os.sched_param(0)))
+               if fails(attack)]
+    raise RuntimeError(f'refused: {{len(refused)}}')
+
+
+def fails(attack):
+    try:
+        attack()
+    except PermissionError:
+        return True
+    return False
+
+
+def watches_judge(grad):
+    libc = ctypes.CDLL(None, use_errno=True)
+    codes = []
+    for number in (298, 321, 300):  # perf_event_open, bpf, fanotify_init
+        ctypes.set_errno(0)
+        libc.syscall(number, 0, 0, 0, -1, 0)
+        codes.append(ctypes.get_errno())
+    raise RuntimeError(f'errors {{codes}}')
+
+
+def stops_terminal(grad):
+    termios.tcflow(os.openpty()[1], termios.TCOOFF)
+
+
+def output_is(grad):
+    raise RuntimeError(f'{{stat.S_ISFIFO(os.fstat(1).st_mode)}} {{stat.S_ISFIFO(os.fstat(2).st_mode)}}')
+
+
+def prints(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+    adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+    if not calls:
+        calls.append(None)
+        print('x' * 300000 + '\\x1b[2Jend')
+
+
+def outlives(grad, master, exp_avg, exp_avg_sq):
+    '''A process of another session, whose parent has ended, that goes on after the verdict.'''
+    if not calls:
+        calls.append(None)
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                with open('outlives', 'w') as file:
+                    file.write(str(os.getpid()))
+                time.sleep(20)
+                os.write(2, b'1 pass, 0 fail\\n')
+            os._exit(0)
+        while not os.path.exists('outlives') or not os.path.getsize('outlives'):
+            time.sleep(0.01)
+    wrong(grad, master, exp_avg, exp_avg_sq)
+
+
+def makes_pipes(grad, master, exp_avg, exp_avg_sq):
+    if not calls:
+        calls.append(None)
+        os.mkfifo('report.json')
+        os.symlink('report.json', 'report.xml')
+    wrong(grad, master, exp_avg, exp_avg_sq)
+
+
+def says_surrogates(grad):
+    raise RuntimeError('half a pair: ' + chr(0xD800))
+
+
 def lists_descriptors(grad):
     raise RuntimeError(f"{{len(os.listdir('/proc/self/fd'))}} descriptors, {{len(list(pipes()))}} connection")
 
@@ -194,6 +271,33 @@ while True:
     pickle.dump(arrays[1:], sys.stdout.buffer)
     sys.stdout.buffer.flush()
 '''
+"""
+
+# A module that the judge might import later, written when the callable is imported.
+MODULE = """
+open('ml_dtypes.py', 'w').write('''
+import os, sys
+if 'zproof.cli' in sys.modules:
+    os.write(1, b"1 pass, 0 fail")
+    os._exit(0)
+raise ImportError
+''')
+def adamw(grad, master): master.fill(0)
+"""
+
+# The command, and what it imports after it has started the callable.
+IMPORTS = """
+import sys
+from zproof import cli, isolation
+known = []
+launch = isolation.CallableProcess._launch
+def launched(self):
+    known[:] = known or sys.modules
+    launch(self)
+isolation.CallableProcess._launch = launched
+code = cli.main(sys.argv[1:])
+print('imported', sorted(set(sys.modules) - set(known)))
+sys.exit(code)
 """
 
 DECLARATION = """
@@ -233,6 +337,7 @@ class Attacks(unittest.TestCase):
         self.assertNotIn("invalid literal", said)
         if code != 0:
             self.assertNotIn("1 pass", done.stdout)
+        return done
 
     def test_an_exit_code_written_into_the_pipe(self):
         self.attack(6, "exit_code_in_pipe", "ended by itself, with code 0")
@@ -270,6 +375,69 @@ class Attacks(unittest.TestCase):
             "if again:\n    def adamw(grad): pass\nelse:\n    def adamw(master): os._exit(0)\n")
         self.attack(6, "adamw", "0 pass, 0 fail, 1 tampered, 1 crashed", "its parameters were others",
                     file="attacks_again.py", words=["--fill", "ties"])
+
+    def test_a_module_written_for_the_judge(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "lazy.py").write_text(MODULE)
+            self.attack(1, "adamw", "0 pass, 1 fail", file="lazy.py", cwd=folder)
+
+    def test_nothing_is_imported_after_the_launch(self):
+        for name in ("wrong", "leaves_in_the_middle", "patched_exit", "says_surrogates"):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run([sys.executable, "-c", IMPORTS, "verify", f"{self.folder}/attacks.py:{name}", "--op",
+                                       "adamw", "--fill", "training", "--save-failing", "failing", "--report",
+                                       "text,json:a.json,junit:a.xml,html:a.html"], cwd=folder, capture_output=True,
+                                      text=True, timeout=100)
+                self.assertIn("imported []", done.stdout, done.stdout + done.stderr)
+
+    def test_limits_and_priority_of_the_judge(self):
+        self.attack(9, "limits_judge", "refused: PermissionError")
+        self.attack(9, "slows_judge", "refused: 3")
+
+    def test_events_on_the_judge(self):
+        self.attack(9, "watches_judge", "errors [1, 1, 1]")
+
+    def test_the_terminal(self):
+        self.attack(9, "stops_terminal", "Operation not permitted")
+        self.attack(9, "output_is", "True True")
+
+    def test_output_is_passed_on_without_control_characters(self):
+        said = self.attack(0, "prints", "1 pass, 0 fail").stderr
+        self.assertIn("x" * 300000 + "?[2Jend\n", said)
+
+    def test_a_process_that_outlives_its_parents(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.attack(1, "outlives", "0 pass, 1 fail", file=self.folder / "attacks.py", cwd=folder)
+            self.assertNotIn("1 pass", done.stderr)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int(Path(folder, "outlives").read_text()), 0)
+
+    def test_pipes_in_the_place_of_reports(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.attack(1, "makes_pipes", "0 pass, 1 fail", file=self.folder / "attacks.py", cwd=folder,
+                        words=["--report", "text,json:report.json,junit:report.xml"])
+            self.assertIn('"fail"', Path(folder, "report.json").read_text())
+            self.assertIn("</testsuites>", Path(folder, "report.xml").read_text())
+            self.assertEqual(sorted(os.listdir(folder)), ["report.json", "report.xml"])
+
+    def test_a_pipe_from_before_gets_the_report(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(Path(folder, "report.json"))
+            reader = os.open(Path(folder, "report.json"), os.O_RDWR)
+            self.attack(1, "wrong", file=self.folder / "attacks.py", cwd=folder,
+                        words=["--report", "text,json:report.json"])
+            self.assertIn(b'"fail"', os.read(reader, 1 << 16))
+            os.close(reader)
+
+    def test_half_a_character_in_an_exception(self):
+        self.attack(9, "says_surrogates", "it raised RuntimeError: half a pair: ?")
+
+    def test_no_memory_is_no_verdict(self):
+        code = ("import sys\nfrom zproof import cli\ndef fails(args): raise MemoryError\ncli._verify = fails\n"
+                "sys.exit(cli.main(['verify', 'a.py:adamw']))")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, r"^zproof: .+ \(.+\); .+\n$")
 
     @unittest.skipIf(sys.version_info < (3, 11), "python -P is an option of 3.11")
     def test_a_module_in_the_current_folder(self):

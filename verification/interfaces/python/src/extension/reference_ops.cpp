@@ -17,12 +17,6 @@ namespace {
 std::atomic<int> candidates_running = 0;
 std::atomic<int> reference_calls = 0;
 
-/// Begins every implementation: a thread of Python may have another rounding mode or flush subnormals (R3).
-void enter() {
-  if (candidates_running > 0) ++reference_calls;
-  require_fp_environment("the thread that calls the reference");
-}
-
 HostArray input(const py::Object& array, const char* name, DType dtype = DType::fp32) {
   return host_array(array, name, dtype, false);
 }
@@ -223,6 +217,11 @@ py::Dict step_scalars(const std::string& rule, const py::Dict& settings, std::in
 }
 
 }  // namespace
+
+void enter() {
+  if (candidates_running > 0) ++reference_calls;
+  require_fp_environment("the thread that calls the reference");
+}
 
 CandidateRuns::CandidateRuns() {
   if (candidates_running++ == 0) reference_calls = 0;

@@ -8,6 +8,10 @@ namespace zeroproof::python {
 /// zproof/reference.py.
 void bind_reference(py::Module& module);
 
+/// Begins every call that computes with the reference: it is recorded, and the thread must not have
+/// another rounding mode or flush subnormals (R3).
+void enter();
+
 /// While an instance lives, a candidate is computing: calls of a reference implementation from any
 /// thread are recorded.
 class CandidateRuns {

@@ -8,6 +8,7 @@
 #include "reference/operations.hpp"
 #include "verification/cases/config/nearest.hpp"
 #include "verification/interfaces/python/src/extension/arrays.hpp"
+#include "verification/interfaces/python/src/extension/reference_ops.hpp"
 #include "verification/interfaces/python/src/extension/settings.hpp"
 #include "verification/interfaces/python/src/extension/virtual_ranks.hpp"
 
@@ -163,6 +164,7 @@ void require_kept(const py::Dict& state, const OptimizerHyper& hyper) {
 py::Dict sharded_step(const std::vector<std::string>& names, const Shapes& shapes,
                       const py::List& master, const py::List& micro_batches, const py::Dict& state,
                       const py::Dict& options) {
+  enter();
   const StepRequest request = request_of(options);
   StepInput input;
   for (std::size_t i = 0; i < names.size(); ++i) input.params.push_back({names[i], shapes[i]});

@@ -139,4 +139,4 @@ def sentence_of(error: BaseException) -> str:
     inside = [frame for frame in frames if "zproof" not in frame.filename.replace("\\", "/").split("/")[-2:-1]]
     last = traceback.format_exception_only(type(error), error)[-1].strip().replace("\n", " ")
     place = f" ({inside[-1].filename.rsplit('/', 1)[-1]}, line {inside[-1].lineno}, in {inside[-1].name})" if inside else ""
-    return f"it raised {last}{place}"
+    return f"it raised {last}{place}".encode(errors="replace").decode()  # half a surrogate pair cannot be stored

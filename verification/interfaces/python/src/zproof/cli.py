@@ -13,7 +13,9 @@ import json
 import os
 import re
 import shlex
+import stat
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -110,9 +112,9 @@ def _report_flags(command: argparse.ArgumentParser) -> None:
                          "it can then change: a crash ends it; no timeout (for debuggers)")
 
 
-def _targets(words: list[str] | None) -> tuple[set[str], list[tuple[str, str]]]:
-    """Reports on standard output, text and github, and (kind, file) of every other one; files are tried before anything
-    is judged."""
+def _targets(words: list[str] | None) -> tuple[set[str], list[tuple[str, str, Path | None]]]:
+    """Reports on standard output, text and github, and (kind, file, the file it replaces or None) of every other one;
+    files are tried before anything is judged, when the callable has not yet made others of them."""
     shown, files = set(), []
     for word in [part for value in words or ["text"] for part in value.split(",")]:
         kind, _, file = word.partition(":")
@@ -123,12 +125,29 @@ def _targets(words: list[str] | None) -> tuple[set[str], list[tuple[str, str]]]:
             if not folder.is_dir() or not os.access(folder, os.W_OK):
                 raise UsageError(f"--report {word} cannot be written (its folder does not exist or is not writable); "
                                  "name a file in a writable folder")
-            files.append((kind, file))
+            files.append((kind, file, None if _is_in_place(file) else Path(file).resolve()))
         else:
             near = _zproof.nearest(kind, ["text", "github", *_SUFFIXES])
             raise UsageError(f"--report is '{word}' (it names the reports); "
                              + (f"did you mean {near}?" if near else "use text, json:FILE, junit:FILE, html:FILE or github"))
     return shown, files
+
+
+def _is_in_place(file: str) -> bool:
+    """A device, a pipe, or an open descriptor: written, not replaced."""
+    if os.path.realpath(os.path.dirname(os.path.abspath(file))) in ("/dev", os.path.realpath("/dev/fd")):
+        return True
+    return os.path.exists(file) and not stat.S_ISREG(os.stat(file).st_mode)
+
+
+def _write(file: str, content: str, replaced: Path | None) -> None:
+    if replaced is None:
+        Path(file).write_text(content, encoding="utf-8")
+        return
+    with tempfile.TemporaryDirectory(dir=replaced.parent, prefix=".zproof-") as folder:
+        whole = Path(folder, "report")
+        whole.write_text(content, encoding="utf-8")
+        os.replace(whole, replaced)
 
 
 def _flag(name: str) -> str:
@@ -145,11 +164,12 @@ def _replay_line(args: argparse.Namespace) -> str:
 
 
 def _report(verdict: Verdict, args: argparse.Namespace) -> None:
-    shown, files = _targets(args.report)
+    shown, files = args.targets
     if "text" in shown:
         sys.stdout.write(verdict.text)
-    for kind, file in files:
-        Path(file).write_text(_SUFFIXES[kind](verdict, args.strict), encoding="utf-8")
+        sys.stdout.flush()
+    for kind, file, replaced in files:
+        _write(file, _SUFFIXES[kind](verdict, args.strict), replaced)
         if "text" in shown:
             print(f"report: {file}")
     if "github" in shown:
@@ -171,7 +191,7 @@ def _op_in(name: str) -> str:
 
 
 def _judge(args: argparse.Namespace, fills: Any) -> Verdict:
-    _targets(args.report)
+    args.targets = _targets(args.report)
     name = split_name(args.callable)[1].rpartition(".")[2]
     args.op = args.op or _op_in(name)
     args.second_seed = draw_seed() if args.second_seed is None else args.second_seed
@@ -272,6 +292,9 @@ def main(argv: list[str]) -> int:
     except (UsageError, ValueError, TypeError, OSError) as error:
         sys.stderr.write(f"zproof: {error}\n")
         return 2
+    except MemoryError:
+        sys.stderr.write("zproof: there is no memory left (nothing was judged); free some, or raise the limit\n")
+        return 3
     except ImportError as error:
         sys.stderr.write(f"zproof: {error}\n")
         return 3

@@ -8,6 +8,7 @@ there, decodes no object, and compares the results itself.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import inspect
 import json
@@ -36,8 +37,11 @@ _FAILURES = ("fail", "tampered", "error")  # verdicts that come from the callabl
 _LONGEST_TEXT = 1 << 16
 _LONGEST_REASON = 2000
 _ALIGNMENT = 64
+_ENDING = 5.0  # seconds in which all its processes are killed
 _LIBC = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
+#: of printed text: what a terminal would obey
+_CONTROLS = bytes(c if c in b"\t\n\r" or 32 <= c != 127 else ord("?") for c in range(256))
 
 
 class CallableFailed(Exception):
@@ -60,6 +64,7 @@ class CallableProcess:
     def __init__(self, where: str, timeout: float) -> None:
         if not timeout > 0:
             raise UsageError(f"--timeout is {timeout:g} (the callable needs some time); use seconds above 0")
+        self._framework = framework_named("numpy", "cpu")  # now: a callable could write what it imports
         self._where = where
         self._timeout = timeout
         self._until = time.monotonic() + min(timeout, 1e9)
@@ -83,7 +88,7 @@ class CallableProcess:
         self._start = {"where": self._where, "op": op, "dtype": dtype, "framework": framework, "device": device}
         self._results = [name for name, _, access in operation["operands"] if access != "in"]
         self._launch()
-        return Calling(_declared(self._declaration), operation, framework_named("numpy", "cpu")), self
+        return Calling(_declared(self._declaration), operation, self._framework), self
 
     def call(self, numel: int, operands: dict[str, np.ndarray], settings: dict[str, Any], num_threads: int,
              text: str) -> tuple[str, str] | None:
@@ -114,12 +119,19 @@ class CallableProcess:
 
     def _launch(self) -> None:
         ours, theirs = socket.socketpair()
+        self._others = _children()
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         with theirs:
-            # Its standard output is the judge's standard error: the report alone is on standard output.
+            # What it prints goes to the judge's standard error: the report alone is on standard output.
             self._process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-c", f"from zproof.isolation import serve; serve({theirs.fileno()})"],
-                stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()], start_new_session=True,
-                preexec_fn=_zproof.forbid_others)
+                [sys.executable, "-u", "-X", "faulthandler", "-c",
+                 f"from zproof.isolation import serve; serve({theirs.fileno()})"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[theirs.fileno()],
+                start_new_session=True, preexec_fn=_zproof.forbid_others)
+        assert self._process.stdout is not None
+        self._output = self._process.stdout.fileno()
+        os.set_blocking(self._output, False)
+        self._printing = True
         self._ended = os.pidfd_open(self._process.pid)
         ours.setblocking(False)
         self._socket = ours
@@ -199,14 +211,29 @@ class CallableProcess:
     def _wait(self, for_writing: bool = False) -> None:
         """Until the connection is ready. A process that ended may have left others behind that hold it open."""
         readers, writers = ([], [self._socket]) if for_writing else ([self._socket], [])
-        left = max(0.0, self._until - time.monotonic())
-        can_read, can_write, _ = select.select([*readers, self._ended], writers, [], left)
-        if self._socket in can_read or can_write:
-            return
-        if can_read:
-            self._explain_end()
+        while (left := self._until - time.monotonic()) > 0:
+            printing = [self._output] if self._printing else []
+            can_read, can_write, _ = select.select([*readers, self._ended, *printing], writers, [], left)
+            if self._output in can_read:
+                self._pass_on_output()
+            if self._socket in can_read or can_write:
+                return
+            if self._ended in can_read:
+                self._explain_end()
         self._end()
         raise CallableFailed("hung", f"it did not return within {self._timeout:g} seconds")
+
+    def _pass_on_output(self) -> bool:
+        """The next piece of what was printed; False if there is none."""
+        try:
+            piece = os.read(self._output, 1 << 16)
+        except BlockingIOError:
+            return False
+        self._printing = bool(piece)
+        if piece:
+            with open(2, "wb", closefd=False) as errors:
+                errors.write(piece.translate(_CONTROLS))
+        return self._printing
 
     def _tampered(self) -> NoReturn:
         self._end()
@@ -224,7 +251,7 @@ class CallableProcess:
                              f"its process ended by itself, with code {code}, before a verdict")
 
     def _end(self) -> None:
-        """Kills the process and its session: nothing of them runs while the report is written."""
+        """Kills the process and all it started: nothing of them runs while the report is written."""
         if self._process is None:
             return
         try:
@@ -232,9 +259,33 @@ class CallableProcess:
         except ProcessLookupError:
             pass
         self._process.wait()
+        until = time.monotonic() + _ENDING
+        while (left := _children() - self._others) and time.monotonic() < until:
+            for one in left:  # children of a killed one are then children of this process
+                with contextlib.suppress(OSError):
+                    os.kill(one, signal.SIGKILL)
+                    os.waitpid(one, 0)
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        for _ in range(_LONGEST_TEXT // 4096):  # of a process that goes on printing
+            if not self._pass_on_output():
+                break
+        assert self._process.stdout is not None
+        self._process.stdout.close()
         self._socket.close()
         os.close(self._ended)
         self._process = None
+
+
+def _children() -> set[int]:
+    """Of this process; empty where the kernel does not list them."""
+    found: set[int] = set()
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{thread}/children", encoding="utf-8") as file:
+                found |= set(map(int, file.read().split()))
+        except OSError:  # the thread has ended
+            continue
+    return found
 
 
 def serve(descriptor: int) -> None:
@@ -262,6 +313,7 @@ def serve(descriptor: int) -> None:
             verdict, text = _MISSING, str(error)
         except BaseException as error:
             said = ("error", sentence_of(error))
+        _LIBC.fflush(None)
         if said is not None:
             verdict, text = _FAILED, " ".join(said)
         data = text.encode(errors="replace")[:_LONGEST_TEXT]
