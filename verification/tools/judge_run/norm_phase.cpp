@@ -214,18 +214,12 @@ RunFindings judge_norm(const RunStep& step, const RunJudgeSettings& settings) {
       continue;
     }
     const std::string wrong = wrong_norm_text(norms, r, *norm);
-    double ratio = bound.judged ? bound.ratio(*norm) : 0;
-    if (!bound.judged) {
-      const Real relative = std::fabs(static_cast<Real>(*norm) - bound.exact) / bound.exact;
-      // A bound of the accumulation does not exist here; a known mistake explains a wrong value.
-      if (wrong.empty() && !(relative <= 0x1p-10L)) {
-        found.note("not judged: more elements than [Bound:norm] has a bound for");
-        continue;
-      }
-      ratio = wrong.empty() ? 0 : HUGE_VAL;
-      if (wrong.empty())
-        found.note("within 2^-10: there is no bound of any order for so many elements");
+    // Beyond the bound's conditions only a known mistake explains a wrong value.
+    if (!bound.judged && wrong.empty()) {
+      found.note("not judged: more elements than [Bound:norm] has a bound for");
+      continue;
     }
+    double ratio = bound.judged ? bound.ratio(*norm) : HUGE_VAL;
     if (ratio > 1 && !settings.only_fp32 && format != DType::fp32 && bound.judged &&
         wrong.empty() && is_number_of(format, static_cast<float>(*norm)) &&
         narrow.ratio(*norm) <= 1) {
