@@ -296,7 +296,7 @@ def launched(self):
     launch(self)
 isolation.CallableProcess._launch = launched
 code = cli.main(sys.argv[1:])
-print('imported', sorted(set(sys.modules) - set(known)))
+print('imported', sorted(set(sys.modules) - set(known) - set(sys.builtin_module_names)))  # no file replaces those
 sys.exit(code)
 """
 
