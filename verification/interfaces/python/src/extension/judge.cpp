@@ -155,9 +155,8 @@ std::string github(const RunReport& report, bool strict, const std::string& file
 }
 
 std::string append_summary_of(const RunReport& report, bool strict) {
-  return verification::append_job_summary(
-      "zproof: " + verification::status_counts(report.results),
-      verification::summary_rows(report, strict));
+  return verification::append_job_summary("zproof: " + verification::status_counts(report.results),
+                                          verification::summary_rows(report, strict));
 }
 
 std::string command_of(const std::string& level, const std::string& file, std::int64_t line,
