@@ -44,6 +44,10 @@ double cut(double x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(static_cast<float>(x)) & 0xFFFF0000U);
 }
 
+double fp32_power(double beta, std::int64_t t) {
+  return static_cast<float>(std::pow(beta, static_cast<double>(t)));
+}
+
 /// All settings in bf16.
 template <double (*to)(double)>
 void in_bf16(UpdateSetup& s) {
@@ -96,6 +100,18 @@ constexpr Formula catalogue[] = {
      [](Assumed& a) {
        std::swap(a.master.beta1, a.master.beta2);  // used for the bias corrections alone
        return a.adaptive() && a.moments.hyper.bias_correction;
+     }},
+    // torch.optim.AdamW under torch.compile: its step count is a tensor
+    {"1 - beta^t were computed from a power in fp32",
+     [](Assumed& a) {
+       const double c1 = 1 - fp32_power(a.master.beta1, a.master.t);
+       const double c2 = 1 - fp32_power(a.master.beta2, a.master.t);
+       const double root = std::sqrt(c2 / a.correction2());
+       const double step = a.correction1() / c1 * root;
+       a.master.hyper.lr *= step;
+       a.master.hyper.weight_decay /= step;
+       a.master.hyper.eps *= root;
+       return a.adaptive() && a.moments.hyper.bias_correction && c1 > 0 && c2 > 0;
      }},
     // eps
     {"eps were inside the square root",
