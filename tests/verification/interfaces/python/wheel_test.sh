@@ -93,6 +93,10 @@ for file in "$bin"/zeroproof* "$bin"/../_zproof.abi3.so; do
 done
 "$bin/zeroproof-sim" verify byte_gpt_tiny/adamw/device-fused/stage2/threads:2/bf16/free/bucket:4096/omp:0 | grep ' 0 fail' ||
   fail 'the simulated device does not run'
+c++ -std=c++17 -O2 -ffp-contract=off -shared -fPIC -I "$("$env/bin/python" -m zproof include)" -x c++ \
+  "$source/verification/examples/plugin_cuda/fused.cu" -o "$folder/libfused.so" || fail 'a kernel cannot be compiled with its headers'
+"$bin/zeroproof-sim" verify op/adamw_update/plugin/*/fill:training --plugin "$folder/libfused.so" --declined accept |
+  grep ' 0 fail' || fail 'a kernel does not pass on the simulated device'
 status=0
 "$bin/zeroproof" verify byte_gpt_tiny --world mpi:2 >"$folder/log" 2>&1 || status=$?
 [ "$status" = 3 ] || fail "ranks as processes: exit code $status"
