@@ -44,6 +44,7 @@ class DeepSpeed(unittest.TestCase):
             leaves = [step.of(rank, f"leaf.{micro}", name).astype(float) for rank in range(world) for micro in range(2)]
             reduced[name] = step.whole("reduced", name)
             scale = np.abs(leaves).max()
+            # Tells recorded tensors from others; the proved bounds are those of judge-run.
             np.testing.assert_allclose(reduced[name], sum(leaves) / world, rtol=1e-5, atol=scale * (2e-2 if bf16 else 1e-6))
             self.assertEqual(step.ranks[0][1][f"leaf.0.{name}"], "BF16" if bf16 else "F32")
         norm = math.sqrt(sum(np.square(values.astype(float)).sum() for values in reduced.values()))
