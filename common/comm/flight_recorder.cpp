@@ -89,7 +89,7 @@ FlightRecorder& FlightRecorder::of_process() {
 }
 
 bool FlightRecorder::write_to(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return false;
   void* memory = MAP_FAILED;
   // Allocates the blocks: a store into a hole of a mapped file on a full disk would end the process

@@ -178,7 +178,9 @@ std::vector<Result> run_job(const VerifyOptions& options, int size,
   Variables variables = {{job_folder_variable, folder.path()}};
   if (!grad_file.empty())
     variables.emplace_back(leaves_variable, to_hex(leaves->run()) + ":" + grad_file);
-  const JobNotes notes(folder.path(), size);
+  JobNotes notes(folder.path(), size);
+  if (options.plugin && mpi_jobs_run_here(options))
+    variables.emplace_back(job_notes_variable, notes.keep());
   std::set<std::string> reported;
   const auto report_fresh = [&] {
     std::vector<Result> fresh;

@@ -38,6 +38,11 @@ std::string readable_file(const std::string& path) {
       .string();  // dlopen searches for a name without a slash in other folders
 }
 
+bool is_name(const std::string& text) {
+  return !text.empty() && text.size() <= 32 &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.") == std::string::npos;
+}
+
 struct ElementFormat {
   std::uint8_t code, bits;
 };
@@ -105,6 +110,10 @@ PluginHello Plugin::first_hello() {
   const std::string problem = get_text(hello.problem);
   ZP_CHECK(problem.empty(), ErrorCode::config, "plug-in " + path_ + " " + problem, why,
            get_text(hello.remedy));
+  // Here: a library may send the message itself.
+  ZP_CHECK(is_name(get_text(hello.name)), ErrorCode::config,
+           "plug-in " + path_ + " has no name that is valid in a case id", why,
+           "use 1 to 32 lower-case letters, digits, '_', '-' and '.'");
   return hello;
 }
 

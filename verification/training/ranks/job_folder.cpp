@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +13,6 @@
 #include <filesystem>
 
 #include "common/base/error.hpp"
-#include "verification/cli/program/file_text.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -58,7 +58,18 @@ void sweep_job_folders(const std::string& parent) {
   }
 }
 
-std::string content_of(const std::string& path) { return file_text(path).value_or(""); }
+std::string content_of(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  std::string text;
+  std::array<char, 1 << 14> piece;
+  ssize_t count = file < 0 ? 0 : 1;
+  while (count > 0) {
+    count = ::read(file, piece.data(), piece.size());
+    if (count > 0) text.append(piece.data(), static_cast<std::size_t>(count));
+  }
+  if (file >= 0) ::close(file);
+  return count < 0 ? "" : text;
+}
 
 JobFolder::JobFolder() {
   const std::string parent = temporary_folder();

@@ -36,7 +36,7 @@ class JobFolder {
 /// stay.
 void sweep_job_folders(const std::string& parent);
 
-/// The whole content of a file; "" if it cannot be read.
+/// The whole content of a file; "" if it cannot be read. Does not wait for the writer of a pipe.
 std::string content_of(const std::string& path);
 
 }  // namespace zeroproof::verification

@@ -1,11 +1,15 @@
 #include "verification/training/ranks/rank_notes.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "common/base/error.hpp"
@@ -25,19 +29,41 @@ std::string note_file(const std::string& folder, const char* what, int rank) {
 /// started.
 std::string stop_file(const std::string& folder) { return folder + "/stop"; }
 
+/// Notes that decide on a verdict: JobNotes::keep() names a file of each for every rank, in this
+/// order.
+constexpr std::array<std::string_view, 2> kept_notes = {"results", "flight"};
+
+/// The position of a note among them; their number if it is none.
+std::size_t kept_position(std::string_view what) {
+  return std::find(kept_notes.begin(), kept_notes.end(), what) - kept_notes.begin();
+}
+
+/// The file of this rank in job_notes_variable; "" without it.
+std::string own_kept_file(const char* what) {
+  const char* files = std::getenv(job_notes_variable);
+  const std::size_t position = kept_position(what);
+  if (files == nullptr || position == kept_notes.size()) return "";
+  std::istringstream list(files);
+  std::string file;
+  for (std::size_t i = 0; i <= mpi_job_rank() * kept_notes.size() + position; ++i) list >> file;
+  return list ? file : "";
+}
+
 /// "" for a process that is no rank of a job with a folder.
 std::string own_file(const char* what) {
   const char* folder = std::getenv(job_folder_variable);
   if (folder == nullptr || !started_by_zeroproof() || !inside_mpi_job()) return "";
-  return note_file(folder, what, mpi_job_rank());
+  const std::string kept = own_kept_file(what);
+  return kept.empty() ? note_file(folder, what, mpi_job_rank()) : kept;
 }
 
-/// A note that cannot be written must not end the run.
+/// A note that cannot be written must not end the run, nor a pipe in its place stop it.
 void append(const char* what, const std::string& text) {
   const std::string path = own_file(what);
   if (path.empty()) return;
+  const int in_folder = own_kept_file(what).empty() ? O_CREAT | O_NOFOLLOW : 0;
   const int file =
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+      ::open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | in_folder, 0600);
   if (file < 0) return;
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t count = ::write(file, text.data() + at, text.size() - at);
@@ -74,8 +100,27 @@ bool RankNotes::asked_to_stop() {
   return folder != nullptr && ::access(stop_file(folder).c_str(), F_OK) == 0;
 }
 
+JobNotes::~JobNotes() {
+  for (const int file : kept_) ::close(file);
+}
+
+std::string JobNotes::keep() {
+  std::string files;
+  for (int rank = 0; rank < num_ranks_; ++rank) {
+    for (std::size_t note = 0; note < kept_notes.size(); ++note) {
+      kept_.push_back(::memfd_create("zeroproof-note", MFD_CLOEXEC));
+      ZP_CHECK(kept_.back() >= 0, ErrorCode::io, "no memory for notes of an MPI job",
+               "its ranks write their results there", "free some memory, and run again");
+      files += "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(kept_.back()) + " ";
+    }
+  }
+  return files;
+}
+
 std::string JobNotes::file(const char* what, int rank) const {
-  return note_file(folder_, what, rank);
+  const std::size_t position = kept_position(what);
+  if (kept_.empty() || position == kept_notes.size()) return note_file(folder_, what, rank);
+  return "/proc/self/fd/" + std::to_string(kept_.at(rank * kept_notes.size() + position));
 }
 
 std::vector<int> JobNotes::lacking(const char* what) const {

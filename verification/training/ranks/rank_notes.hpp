@@ -14,6 +14,9 @@ namespace zeroproof::verification {
 /// Set in the environment of the jobs this program starts: the folder.
 inline constexpr const char* job_folder_variable = "ZP_JOB_FOLDER";
 
+/// Set besides for ranks that judge a plug-in: the value of JobNotes::keep().
+inline constexpr const char* job_notes_variable = "ZP_JOB_NOTES";
+
 /// For a rank whose folder is full.
 inline constexpr int unknown_exit_code = -1;
 
@@ -35,7 +38,13 @@ class RankNotes {
 class JobNotes {
  public:
   JobNotes(std::string folder, int num_ranks) : folder_(std::move(folder)), num_ranks_(num_ranks) {}
+  ~JobNotes();
+  JobNotes(const JobNotes&) = delete;
+  JobNotes& operator=(const JobNotes&) = delete;
 
+  /// For ranks on this machine: keeps results and flights in memory of this process, which a
+  /// plug-in's process cannot open (forbid_others()), unlike files of the folder. Errors: io.
+  std::string keep();
   int num_ranks() const { return num_ranks_; }
   /// Ranks that have not yet started, and ranks that have not completed the start of MPI.
   std::vector<int> not_started() const;
@@ -63,6 +72,7 @@ class JobNotes {
 
   std::string folder_;
   int num_ranks_;
+  std::vector<int> kept_;  // descriptors of keep()
 };
 
 }  // namespace zeroproof::verification

@@ -2,13 +2,22 @@
 
 #include <doctest.h>
 
+#include <cstddef>
+
 #include "tests/verification/cli/cli_support.hpp"
+#include "tests/verification/interfaces/plugin/reply_size.h"
+#include "verification/interfaces/plugin/wire.hpp"
 
 namespace plugin_refused_test {
 
 namespace {
 
+using namespace zeroproof;
 using namespace zeroproof::tests;
+
+static_assert(sizeof(verification::PluginHello) == ZP_HELLO_BYTES &&
+              offsetof(verification::PluginHello, name) == ZP_HELLO_NAME &&
+              offsetof(verification::PluginHello, operations) == ZP_HELLO_OPERATIONS);
 
 std::string library(const std::string& name) {
   return quoted(build_folder() + "/plugins/" + name + ".so");
@@ -35,6 +44,8 @@ TEST_CASE("plug-in: libraries of another version are refused") {
   refused("abi", "was built for version 77 of the interface and this program has 1");
   refused("size", "describes itself in 8 bytes");
   refused("name", "has no name that is valid in a case id");
+  expect_refusal("verify clip --plugin " + library("forged_hello"),
+                 "has no name that is valid in a case id");
   refused("no_operations", "has no operations");
   refused("too_many", "lists 1000 operations");
   refused("null_entry", "lists clip_value without a function");

@@ -3,12 +3,14 @@
 #include <doctest.h>
 
 #include "tests/verification/cli/cli_support.hpp"
+#include "verification/cli/program/capabilities.hpp"
 
 namespace plugin_step_test {
 
 namespace {
 
 using namespace zeroproof::tests;
+using zeroproof::verification::mpi_built;
 
 CliResult verify(const std::string& what, const std::string& name) {
   return run_cli("verify " + what + " --steps 3 --plugin " +
@@ -100,6 +102,20 @@ TEST_CASE("plug-in step: a step that needs a declined call is skipped, and never
   CHECK(result.out.find("0 pass, 0 fail, 6 skipped") != std::string::npos);
   CHECK(result.out.find("the plug-in does not support this call of adamw_update") !=
         std::string::npos);
+}
+
+TEST_CASE("plug-in step: notes that a library writes for a rank are not the rank's") {
+  if (!mpi_built()) return;
+  const std::string jobs = "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 1 --world mpi:2";
+  for (const char* name : {"forged_note", "pipe_note"}) {
+    const CliResult result = verify(jobs, name);
+    CAPTURE(name);
+    CAPTURE(result.out);
+    CHECK(result.exit_code == 1);
+    CHECK(result.out.find("first at  step 1  phase update") != std::string::npos);
+    CHECK(result.out.find("0 pass, 1 fail") != std::string::npos);
+  }
+  CHECK(verify(jobs, "mine").exit_code == 0);
 }
 
 TEST_CASE("plug-in step: a case without a plug-in is refused") {

@@ -7,12 +7,6 @@
 namespace zeroproof::verification {
 namespace {
 
-bool is_name(const char* name) {
-  const std::string text = name == nullptr ? "" : std::string(name, ::strnlen(name, 64));
-  if (text.empty() || text.size() > 32) return false;
-  return text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.") == std::string::npos;
-}
-
 bool complain(PluginHello& hello, const std::string& problem, const std::string& remedy) {
   put_text(hello.problem, problem);
   put_text(hello.remedy, remedy);
@@ -99,11 +93,9 @@ const zeroproof_plugin* load_library(const char* path, PluginHello& hello) {
   } else if (plugin->struct_size < ZEROPROOF_PLUGIN_LEAST_SIZE) {
     complain(hello, "describes itself in " + std::to_string(plugin->struct_size) + " bytes",
              "set struct_size to sizeof(zeroproof_plugin)");
-  } else if (!is_name(plugin->name)) {
-    complain(hello, "has no name that is valid in a case id",
-             "use 1 to 32 lower-case letters, digits, '_', '-' and '.'");
   } else if (list_operations(*plugin, hello)) {
-    put_text(hello.name, plugin->name);
+    const char* const name = plugin->name == nullptr ? "" : plugin->name;
+    put_text(hello.name, std::string(name, ::strnlen(name, hello.name.size())));
     hello.device_type = device_type_of(*plugin);
     if (!is_device_type(hello.device_type, hello)) return nullptr;
     return plugin;
