@@ -20,13 +20,17 @@ void limit_child(const PluginLimits& limits);
 /// kernels without seccomp.
 void forbid_processes();
 
-/// For a child of the judge. EPERM for limits, priorities and scheduling of other processes, for
-/// events on them (perf, bpf, fanotify), and for stopping a terminal or typing into it; no effect
-/// on kernels without seccomp. EACCES for memory of other processes, in /proc too, and no signals
-/// to them, those that a file sends included, since landlock_with_signals; no effect on kernels
-/// without Landlock.
-void forbid_others();
-inline constexpr int landlock_with_signals = 6;
+/// Rules of forbid_others(), as a descriptor to close; -1 on kernels without Landlock. May allocate,
+/// and reads the folders / and /dev.
+int landlock_rules();
+/// For a child of the judge, between fork and exec. Limits, priorities, scheduling and memory of
+/// other processes and threads, events on them (perf, bpf, fanotify), signals to the judge, files
+/// that send signals, and stopping a terminal or typing into it are EPERM; no effect on kernels
+/// without seccomp. EACCES for memory of other processes, in /proc too, for writing in /proc and
+/// /sys and for terminals, and no signals to other processes since landlock_with_signals; no effect
+/// on kernels without Landlock. The kernel ends this process first where memory runs out.
+void forbid_others(int rules);
+inline constexpr int landlock_with_terminals = 5, landlock_with_signals = 6;
 int landlock_version();  ///< of the kernel; 0 without Landlock
 
 }  // namespace zeroproof::verification

@@ -59,18 +59,21 @@ struct Ends {
 
 /// Between fork and exec: no allocation, no locks.
 [[noreturn]] void become(const char* program, char** words, char** variables, int socket,
-                         int memory, int output, const PluginLimits& limits) {
+                         int memory, int output, const PluginLimits& limits, int rules) {
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   // First move them out of the way of their final numbers.
   const int from[] = {::fcntl(null, F_DUPFD, 16), ::fcntl(output, F_DUPFD, 16),
                       ::fcntl(output, F_DUPFD, 16), ::fcntl(socket, F_DUPFD, 16),
                       ::fcntl(memory, F_DUPFD, 16)};
+  rules = rules < 0 ? -1 : ::fcntl(rules, F_DUPFD, 16);
   for (int to = 0; to < 5; ++to) ::dup2(from[to], to);
-  ::syscall(SYS_close_range, 5U, ~0U, 0U);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   limit_child(limits);
+  // Here, and not in the program: a library that replaced its file would not start an open process.
+  forbid_others(rules);
+  ::syscall(SYS_close_range, 5U, ~0U, 0U);
   ::execve(program, words, variables);
   ::_exit(plugin_connection_lost);
 }
@@ -131,11 +134,13 @@ PluginProcess::PluginProcess(std::string worker, const std::string& library, int
   const bool there = ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0 &&
                      ::pipe2(pipes, O_CLOEXEC | O_NONBLOCK) == 0;
   if (there) ::fcntl(pipes[1], F_SETFL, 0);  // writes block
+  const int rules = landlock_rules();
   pid_ = there ? ::fork() : -1;
   if (pid_ == 0) {
     become(worker_.c_str(), const_cast<char**>(argv.data()), const_cast<char**>(envp.data()),
-           sockets[1], memory, pipes[1], limits);
+           sockets[1], memory, pipes[1], limits, rules);
   }
+  ::close(rules);
   ::close(sockets[1]);
   ::close(pipes[1]);
   socket_ = sockets[0];

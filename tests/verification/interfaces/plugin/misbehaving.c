@@ -1,6 +1,7 @@
 /* Plug-ins that misbehave in clip, from its second call that has elements on, and are right in clip_value. MISBEHAVE
    names the function below that this library has. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
@@ -8,9 +9,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <termios.h>
@@ -52,6 +55,24 @@ static int32_t allocates(const zeroproof_call* call) {
 static int32_t forks(const zeroproof_call* call) {
   (void)call;
   for (;;) fork();
+  return 0;
+}
+/* Processes by other calls than fork(); the last would be a child of the judge. */
+static int32_t spawns(const zeroproof_call* call) {
+  char* words[] = {"true", NULL};
+  (void)call;
+  return posix_spawn(NULL, "/bin/true", NULL, NULL, words, NULL);
+}
+static int32_t clones_sibling(const zeroproof_call* call) {
+  (void)call;
+  if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL) == 0) _exit(0);
+  return 0;
+}
+static int32_t forks_by_32_bits(const zeroproof_call* call) {
+  long returned = 2; /* fork, among the calls of 32 bits */
+  (void)call;
+  __asm__ volatile("int $0x80" : "+a"(returned) : : "memory", "r8", "r9", "r10", "r11");
+  if (returned == 0) _exit(0);
   return 0;
 }
 static int32_t floods_stdout(const zeroproof_call* call) {
@@ -149,6 +170,101 @@ static int32_t slows_judge(const zeroproof_call* call) {
                  forbidden(syscall(SYS_ioprio_set, 1, judge, 3 << 13)) &&
                  setpriority(PRIO_PROCESS, 0, 0) == 0);
 }
+/* A thread of the judge that is not its first, 0 if there is none. */
+static pid_t other_thread(void) {
+  char folder[32];
+  pid_t thread = 0;
+  snprintf(folder, sizeof(folder), "/proc/%d/task", (int)getppid());
+  DIR* const list = opendir(folder);
+  for (const struct dirent* entry; list != NULL && (entry = readdir(list)) != NULL;) {
+    const pid_t one = atoi(entry->d_name);
+    if (one != 0 && one != getppid()) thread = one;
+  }
+  if (list != NULL) closedir(list);
+  return thread;
+}
+/* The same by the number of another thread, and what stops or ends it. */
+static int32_t reaches_threads(const zeroproof_call* call) {
+  const pid_t thread = other_thread();
+  const struct sched_param idle = {0};
+  const struct rlimit none = {0, 0};
+  cpu_set_t before, one, after;
+  (void)call;
+  CPU_ZERO(&one);
+  CPU_SET(0, &one);
+  if (thread == 0 || sched_getaffinity(thread, sizeof(before), &before) != 0) return 1;
+  sched_setaffinity(thread, sizeof(one), &one);
+  if (sched_getaffinity(thread, sizeof(after), &after) != 0 || !CPU_EQUAL(&before, &after))
+    return 2;
+  return refused(forbidden(prlimit(thread, RLIMIT_FSIZE, &none, NULL)) &&
+                 forbidden(sched_setscheduler(thread, SCHED_IDLE, &idle)) &&
+                 forbidden(sched_setparam(thread, &idle)) &&
+                 forbidden(syscall(SYS_sched_setattr, thread, &idle, 0)) &&
+                 forbidden(setpriority(PRIO_PROCESS, (id_t)thread, 19)) &&
+                 forbidden(syscall(SYS_ioprio_set, 1, thread, 3 << 13)) &&
+                 forbidden(syscall(SYS_migrate_pages, thread, 0, NULL, NULL)) &&
+                 forbidden(syscall(SYS_move_pages, thread, 0, NULL, NULL, NULL, 0)) &&
+                 forbidden(kill(thread, 0)) && forbidden(syscall(SYS_tkill, thread, 0)) &&
+                 forbidden(syscall(SYS_tgkill, getppid(), thread, 0)) &&
+                 forbidden(syscall(SYS_prctl, 62, 0, thread, 0, 0)));
+}
+/* By the group, by all processes of the user, and by descriptors of processes. */
+static int32_t reaches_groups(const zeroproof_call* call) {
+  const int judge = (int)syscall(SYS_pidfd_open, getppid(), 0);
+  (void)call;
+  return refused(forbidden(kill(-1, 0)) && forbidden(kill(-getpgid(getppid()), 0)) &&
+                 forbidden(setpriority(PRIO_PGRP, (id_t)getpgid(getppid()), 0)) &&
+                 forbidden(syscall(SYS_ioprio_set, 3, 0, 0)) &&
+                 forbidden(syscall(SYS_pidfd_send_signal, judge, 0, NULL, 0)) &&
+                 forbidden(syscall(SYS_pidfd_getfd, judge, 1, 0)) &&
+                 forbidden(syscall(SYS_process_madvise, judge, NULL, 0, 21, 0)));
+}
+static int32_t traces_judge(const zeroproof_call* call) {
+  (void)call;
+  return refused(forbidden(ptrace(PTRACE_SEIZE, getppid(), NULL, NULL)) &&
+                 forbidden(syscall(SYS_process_vm_readv, getppid(), NULL, 0, NULL, 0, 0)) &&
+                 forbidden(syscall(SYS_process_vm_writev, getppid(), NULL, 0, NULL, 0, 0)));
+}
+/* True unless the file can be opened for writing. */
+static int closed(const char* path) {
+  const int file = open(path, O_WRONLY);
+  if (file >= 0) close(file);
+  return file < 0;
+}
+/* Files of the kernel that change the judge and its threads. */
+static int32_t opens_judge_files(const zeroproof_call* call) {
+  const char* const names[] = {"oom_score_adj", "oom_adj",       "autogroup", "coredump_filter",
+                               "clear_refs",    "timerslack_ns", "comm",      "sched"};
+  char path[64];
+  (void)call;
+  for (size_t i = 0; i < sizeof(names) / sizeof(*names); ++i) {
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)getppid(), names[i]);
+    if (!closed(path)) return 1;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)getppid(), (int)other_thread(),
+             names[i]);
+    if (!closed(path)) return 2;
+  }
+  return refused(closed("/proc/sys/kernel/core_pattern") && closed("/proc/sysrq-trigger") &&
+                 closed("/sys/fs/cgroup/cgroup.procs") &&
+                 closed("/sys/fs/cgroup/unified/cgroup.procs") && closed("/sys/kernel/profiling"));
+}
+/* Memory runs out: the kernel is to end this process, which cannot change that. */
+static int32_t wants_to_live(const zeroproof_call* call) {
+  FILE* const own = fopen("/proc/self/oom_score_adj", "r");
+  int score = 0;
+  (void)call;
+  if (own == NULL || fscanf(own, "%d", &score) != 1) score = -1;
+  if (own != NULL) fclose(own);
+  return refused(score == 1000 && closed("/proc/self/oom_score_adj"));
+}
+/* The terminal that ZP_TEST_TERMINAL names. */
+static int32_t writes_terminal(const zeroproof_call* call) {
+  struct termios settings;
+  const int terminal = open(getenv("ZP_TEST_TERMINAL"), O_RDONLY | O_NOCTTY);
+  (void)call;
+  return refused(closed(getenv("ZP_TEST_TERMINAL")) &&
+                 (terminal < 0 || tcgetattr(terminal, &settings) != 0));
+}
 /* Events that stop the judge, or what it opens. */
 static int32_t watches_judge(const zeroproof_call* call) {
   (void)call;
@@ -160,7 +276,9 @@ static int32_t stops_terminal(const zeroproof_call* call) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   const char key = 3;
   (void)call;
-  return refused(forbidden(tcflow(terminal, TCOOFF)) && forbidden(ioctl(terminal, TIOCSTI, &key)));
+  return refused(forbidden(tcflow(terminal, TCOOFF)) && forbidden(ioctl(terminal, TIOCSTI, &key)) &&
+                 forbidden(ioctl(terminal, TIOCSETD, NULL)) &&
+                 forbidden(ioctl(terminal, TIOCVHANGUP, NULL)));
 }
 static int32_t enlarges_memory(const zeroproof_call* call) {
   (void)call;
@@ -187,13 +305,14 @@ static int32_t opens_judge_memory(const zeroproof_call* call) {
   snprintf(path, sizeof(path), "/proc/%d/mem", (int)getppid());
   return refused(open(path, O_RDWR) < 0);
 }
-/* The socket of the harness sends SIGKILL when it has data. */
+/* The socket of the harness sends SIGKILL to the judge when it has data. */
 static int32_t owns_signal(const zeroproof_call* call) {
+  const int owner[2] = {0, getppid()};
   (void)call;
-  fcntl(3, F_SETOWN, getppid());
-  fcntl(3, F_SETSIG, SIGKILL);
-  fcntl(3, F_SETFL, fcntl(3, F_GETFL) | O_ASYNC);
-  return 0;
+  return refused(forbidden(fcntl(3, F_SETOWN, getppid())) &&
+                 forbidden(fcntl(3, F_SETOWN_EX, owner)) &&
+                 forbidden(ioctl(3, 0x8901 /* FIOSETOWN */, &owner[1])) &&
+                 forbidden(ioctl(3, 0x8902 /* SIOCSPGRP */, &owner[1])));
 }
 static int32_t calls_x32(const zeroproof_call* call) {
   (void)call;
@@ -231,6 +350,9 @@ static int32_t (*const all[])(const zeroproof_call*) = {segv,
                                                         loops,
                                                         allocates,
                                                         forks,
+                                                        spawns,
+                                                        clones_sibling,
+                                                        forks_by_32_bits,
                                                         floods_stdout,
                                                         floods_stderr,
                                                         closes,
@@ -247,6 +369,12 @@ static int32_t (*const all[])(const zeroproof_call*) = {segv,
                                                         stops_judge,
                                                         limits_judge,
                                                         slows_judge,
+                                                        reaches_threads,
+                                                        reaches_groups,
+                                                        traces_judge,
+                                                        opens_judge_files,
+                                                        wants_to_live,
+                                                        writes_terminal,
                                                         watches_judge,
                                                         stops_terminal,
                                                         enlarges_memory,

@@ -2,11 +2,16 @@
 
 #include <doctest.h>
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <thread>
 
 #include "tests/support/paths.hpp"
 #include "tests/verification/interfaces/plugin/reply_size.h"
@@ -78,6 +83,8 @@ TEST_CASE("plug-in: limits of memory, time, files and output hold") {
   expect("loops", Status::hung, "did not return in clip within 2 s");
   expect("allocates", Status::crashed, "in clip");
   expect("forks", Status::crashed, "it started a process, which is forbidden in clip");
+  for (const char* name : {"spawns", "clones_sibling", "forks_by_32_bits"})
+    expect(name, Status::crashed, "it started a process, which is forbidden in clip");
   expect("writes_file", Status::crashed, "it exceeded the limit of file size in clip");
   expect("floods_stdout", Status::error,
          "wrote more than 1048576 bytes on its standard output and error in clip");
@@ -86,14 +93,29 @@ TEST_CASE("plug-in: limits of memory, time, files and output hold") {
 
 TEST_CASE("plug-in: the process of the judge cannot be reached") {
   const std::string refused = "returned 42 in clip";
+  std::atomic<bool> over = false;
+  std::thread other([&] { over.wait(false); });  // some attacks are on it
   for (const char* name : {"shrinks_memory", "kills_judge", "stops_judge", "limits_judge",
-                           "slows_judge", "watches_judge", "stops_terminal"})
+                           "slows_judge", "reaches_threads", "reaches_groups", "traces_judge",
+                           "watches_judge", "stops_terminal", "owns_signal"})
     expect(name, Status::error, refused);
   expect("enlarges_memory", Status::tampered, "the plug-in made the shared memory larger");
   expect("calls_x32", Status::crashed, "died of SIGSYS");
-  if (landlock_version() > 0) expect("opens_judge_memory", Status::error, refused);
-  // Its owner would get a signal with the next request.
-  if (landlock_version() >= landlock_with_signals) expect("owns_signal", Status::pass, "");
+  if (landlock_version() > 0) {
+    for (const char* name : {"opens_judge_memory", "opens_judge_files", "wants_to_live"})
+      expect(name, Status::error, refused);
+  }
+  if (landlock_version() >= landlock_with_terminals) {
+    const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+    REQUIRE(::grantpt(terminal) == 0);
+    REQUIRE(::unlockpt(terminal) == 0);
+    ::setenv("ZP_TEST_TERMINAL", ::ptsname(terminal), 1);
+    expect("writes_terminal", Status::error, refused);
+    ::close(terminal);
+  }
+  over = true;
+  over.notify_all();
+  other.join();
 }
 
 TEST_CASE("plug-in: shared memory that cannot grow stays as it is") {

@@ -2,6 +2,8 @@
 
 #include <doctest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -116,6 +118,19 @@ TEST_CASE("plug-in worker: removed during a run, a case is an error and not skip
   const Result result = judged("clip_value");
   CHECK(result.status == Status::error);
   CHECK(result.reason.find("cannot be run: No such file or directory") != std::string::npos);
+}
+
+TEST_CASE("plug-in worker: a program in its place has no more rights") {
+  const TemporaryFolder folder;
+  const std::string worker =
+      folder.write("worker", "#!/bin/sh\necho $PPID >" + quoted(folder.file("ran")) +
+                                 "\n: >/proc/$PPID/coredump_filter && : >" +
+                                 quoted(folder.file("opened")) + "\n");
+  fs::permissions(worker, fs::perms::owner_all);
+  CHECK_THROWS_AS(Plugin(build_folder() + "/plugins/honest_only.so", PluginLimits{}, worker),
+                  zeroproof::Error);
+  CHECK(read_file(folder.file("ran")) == std::to_string(::getpid()) + "\n");
+  CHECK(fs::exists(folder.file("opened")) == (landlock_version() == 0));
 }
 
 TEST_CASE("plug-in worker: the one beside the program runs, whatever PATH and folder name") {

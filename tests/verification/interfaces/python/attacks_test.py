@@ -1,10 +1,13 @@
 """python -m zproof verify: a callable that attacks the judge gets no passing exit code, and no text on standard output."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from zproof import _zproof
@@ -159,6 +162,29 @@ def opens_output(grad):
     attempt(lambda: open(f'/proc/{{PARENT}}/fd/1', 'w').close())
 
 
+def opens_kernel_files(grad):
+    names = ('oom_score_adj', 'oom_adj', 'autogroup', 'coredump_filter', 'clear_refs', 'timerslack_ns', 'comm', 'sched')
+    paths = [f'/proc/{{PARENT}}/{{name}}' for name in names] + ['/proc/sysrq-trigger', '/sys/kernel/profiling',
+             '/sys/fs/cgroup/cgroup.procs', '/sys/fs/cgroup/unified/cgroup.procs', '/proc/self/oom_score_adj']
+    opened = [path for path in paths if not fails(lambda: open(path, 'w').close(), OSError)]
+    raise RuntimeError(f"opened {{opened}}, score {{open('/proc/self/oom_score_adj').read()}}")
+
+
+def opens_terminal(grad):
+    attempt(lambda: open(os.environ['ZP_TEST_TERMINAL'], 'w').close())
+
+
+def kills_groups(grad):
+    fails_for = [pid for pid in (-1, -os.getpgid(PARENT)) if fails(lambda: os.kill(pid, 0))]
+    raise RuntimeError(f'refused: {{len(fails_for)}}')
+
+
+def owns_signal(grad):
+    import fcntl, socket
+    one, _ = socket.socketpair()
+    attempt(lambda: fcntl.fcntl(one, fcntl.F_SETOWN, PARENT))
+
+
 def limits_judge(grad):
     attempt(lambda: resource.prlimit(PARENT, resource.RLIMIT_CPU, (0, 0)))
 
@@ -173,10 +199,10 @@ def slows_judge(grad):
     raise RuntimeError(f'refused: {{len(refused)}}')
 
 
-def fails(attack):
+def fails(attack, kind=PermissionError):
     try:
         attack()
-    except PermissionError:
+    except kind:
         return True
     return False
 
@@ -191,8 +217,20 @@ def watches_judge(grad):
     raise RuntimeError(f'errors {{codes}}')
 
 
+def traces_judge(grad):
+    libc = ctypes.CDLL(None, use_errno=True)
+    judge = os.pidfd_open(PARENT)
+    codes = []
+    for words in ((101, 0x4206, PARENT), (310, PARENT), (311, PARENT), (438, judge, 1), (424, judge), (440, judge, 0, 0, 21),
+                  (200, PARENT), (279, PARENT), (256, PARENT), (157, 62, 0, PARENT), (250, 18)):
+        ctypes.set_errno(0)
+        libc.syscall(*words, *(6 - len(words)) * [0])
+        codes.append(ctypes.get_errno())
+    raise RuntimeError(f'errors {{codes}}')
+
+
 def stops_terminal(grad):
-    termios.tcflow(os.openpty()[1], termios.TCOOFF)
+    termios.tcflow(os.open('/dev/ptmx', os.O_RDWR | os.O_NOCTTY), termios.TCOOFF)
 
 
 def output_is(grad):
@@ -203,7 +241,7 @@ def prints(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
     adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
     if not calls:
         calls.append(None)
-        print('x' * 300000 + '\\x1b[2Jend')
+        print('x' * 300000 + '\\x1b[2Jend \\x9b2J \\u202e\u00e9')
 
 
 def outlives(grad, master, exp_avg, exp_avg_sq):
@@ -221,6 +259,46 @@ def outlives(grad, master, exp_avg, exp_avg_sq):
         while not os.path.exists('outlives') or not os.path.getsize('outlives'):
             time.sleep(0.01)
     wrong(grad, master, exp_avg, exp_avg_sq)
+
+
+def leaves_group(grad):
+    '''So that no signal to a group reaches all of its processes.'''
+    group = os.getpgrp()
+    if os.fork() == 0:
+        os.setsid()
+        os.setpgid(0, 0)
+        os._exit(os.getpgrp() == group and os.getsid(0) == group)
+    raise RuntimeError(f'stays: {{os.wait()[1] >> 8}}')
+
+
+def leaves_open(grad, master, exp_avg, exp_avg_sq):
+    '''A process that keeps connection and output open when this one has ended.'''
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(60)
+    os._exit(3)
+
+
+def moves_files(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+    '''No attack: as a cache of compiled kernels does.'''
+    adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
+    if not calls:
+        calls.append(None)
+        os.mkdir('cache')
+        open('kernel', 'w').close()
+        os.replace('kernel', 'cache/kernel')
+
+
+def from_thread_and_child(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):
+    '''A thread computes, and a child answers from the call of 16 elements on.'''
+    if master.size == 16 and not calls:
+        calls.append(None)
+        if os.fork() != 0:
+            time.sleep(60)
+    thread = threading.Thread(target=adamw, args=(grad, master, exp_avg, exp_avg_sq),
+                              kwargs=dict(scalars=scalars, beta1=beta1, beta2=beta2))
+    thread.start()
+    thread.join()
 
 
 def makes_pipes(grad, master, exp_avg, exp_avg_sq):
@@ -283,6 +361,15 @@ if 'zproof.cli' in sys.modules:
 raise ImportError
 ''')
 def adamw(grad, master): master.fill(0)
+"""
+
+# The command, on a kernel without seccomp and Landlock and with no time to end what the callable leaves behind.
+LEAVES = """
+import sys
+from zproof import cli, isolation
+isolation._zproof.forbid_others = lambda: None
+isolation._ENDING = 0
+sys.exit(cli.main(sys.argv[1:]))
 """
 
 # The command, and what it imports after it has started the callable.
@@ -364,7 +451,8 @@ class Attacks(unittest.TestCase):
     def test_forged_declarations(self):
         declared = b'{"name": "adamw", "parameters": [["grad", "KEYWORD_ONLY", false]]}'
         for verdict, text in [(0, b""), (0, b"[" * 60000), (0, b'{"name": 1, "parameters": []}'), (1, b"fail adamw"),
-                              (1, b"pass adamw"), (9, b""), (0, declared)]:
+                              (1, b"pass adamw"), (9, b""), (0, declared),
+                              (0, b'{"name": "adamw", "parameters": [], "source": ["a", 1e999]}')]:
             with self.subTest(text[:40]):
                 (self.folder / "attacks_import.py").write_text(DECLARATION.format(verdict=verdict, text=text))
                 self.attack(1, "adamw", "wrote to the connection of the judge", file="attacks_import.py")
@@ -393,6 +481,7 @@ class Attacks(unittest.TestCase):
     def test_limits_and_priority_of_the_judge(self):
         self.attack(9, "limits_judge", "refused: PermissionError")
         self.attack(9, "slows_judge", "refused: 3")
+        self.attack(9, "traces_judge", f"errors {11 * [1]}")
 
     def test_events_on_the_judge(self):
         self.attack(9, "watches_judge", "errors [1, 1, 1]")
@@ -403,7 +492,7 @@ class Attacks(unittest.TestCase):
 
     def test_output_is_passed_on_without_control_characters(self):
         said = self.attack(0, "prints", "1 pass, 0 fail").stderr
-        self.assertIn("x" * 300000 + "?[2Jend\n", said)
+        self.assertIn("x" * 300000 + "?[2Jend ?2J ?\u00e9\n", said)
 
     def test_a_process_that_outlives_its_parents(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -411,6 +500,30 @@ class Attacks(unittest.TestCase):
             self.assertNotIn("1 pass", done.stderr)
             with self.assertRaises(ProcessLookupError):
                 os.kill(int(Path(folder, "outlives").read_text()), 0)
+
+    def test_all_its_processes_stay_in_one_group(self):
+        self.attack(9, "leaves_group", "stays: 1")
+
+    def test_a_process_that_keeps_the_connection_open(self):
+        began = time.monotonic()
+        self.attack(6, "leaves_open", "ended by itself, with code 3")
+        self.assertLess(time.monotonic() - began, 50)
+
+    def test_a_process_that_cannot_be_ended(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, "-c", LEAVES, "verify", f"{self.folder}/attacks.py:outlives", "--op",
+                                   "adamw", "--fill", "training"], cwd=folder, capture_output=True, text=True, timeout=100)
+            os.kill(int(Path(folder, "outlives").read_text()), signal.SIGKILL)
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertIn("TAMPERED", done.stdout)
+            self.assertIn("it left processes behind that could not be ended", done.stdout)
+
+    def test_answers_of_threads_and_children(self):
+        self.attack(0, "from_thread_and_child", "1 pass, 0 fail")
+
+    def test_files_may_be_moved_between_folders(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.attack(0, "moves_files", "1 pass, 0 fail", file=self.folder / "attacks.py", cwd=folder)
 
     def test_pipes_in_the_place_of_reports(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -450,6 +563,15 @@ class Attacks(unittest.TestCase):
     def test_memory_and_output_of_the_judge(self):
         self.attack(9, "opens_memory", "refused: PermissionError")
         self.attack(9, "opens_output", "refused: PermissionError")
+        self.attack(9, "opens_kernel_files", "opened [], score 1000")
+
+    @unittest.skipIf(_zproof.landlock_version() < 1, "this kernel has no Landlock")
+    def test_a_terminal_of_the_user(self):
+        ends = os.openpty()
+        with unittest.mock.patch.dict(os.environ, ZP_TEST_TERMINAL=os.ttyname(ends[1])):
+            self.attack(9, "opens_terminal", "refused: PermissionError")
+        for end in ends:
+            os.close(end)
 
     def test_memory_of_the_judge_without_landlock(self):
         code = ("import ctypes\nfrom zproof.isolation import CallableProcess\nwith CallableProcess('module:name', 1):\n"
@@ -457,10 +579,11 @@ class Attacks(unittest.TestCase):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, "0\n")
 
-    @unittest.skipIf(_zproof.landlock_version() < 6, "Landlock of this kernel has no rule for signals")
     def test_signals_to_the_judge(self):
         self.attack(9, "kills_judge", "refused: PermissionError")
         self.attack(9, "stops_judge", "refused: PermissionError")
+        self.attack(9, "kills_groups", "refused: 2")
+        self.attack(9, "owns_signal", "refused: PermissionError")
 
     def test_only_the_connection_is_inherited(self):
         self.attack(9, "lists_descriptors", "5 descriptors, 1 connection")  # three standard ones, and that of the list

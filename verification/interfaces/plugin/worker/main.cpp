@@ -167,9 +167,8 @@ std::unique_ptr<WorkerDevice> open_device(std::int32_t device_type, PluginHello&
   PluginHello hello;
   const std::unique_ptr<WorkerDevice> device =
       device_type == 0 ? nullptr : open_device(device_type, hello);
-  forbid_others();
   forbid_processes();  // not earlier: a driver may have to start one
-  end_with_parent();   // not earlier: both are rules of this thread and those that it starts
+  end_with_parent();   // not earlier: these are rules of this thread and those that it starts
   const bool ready = device_type == 0 || device != nullptr;
   const zeroproof_plugin* plugin = ready ? load_library(library, hello) : nullptr;
   send_to_parent(hello);

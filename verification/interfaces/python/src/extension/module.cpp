@@ -13,13 +13,16 @@
 namespace zeroproof::python {
 namespace {
 
+/// For a child of the judge, which replaces its program afterwards.
+void forbid_others() { verification::forbid_others(verification::landlock_rules()); }
+
 void fill(py::Module& module) {
   module.set("version", ZP_VERSION);
   module.set("contract_version", verification::contract_version);
   bind_reference(module);
   bind_guarded_calls(module);
   bind_judge(module);
-  module.def<&verification::forbid_others>("forbid_others");
+  module.def<&forbid_others>("forbid_others");
   module.def<&verification::landlock_version>("landlock_version");
   bind_step(module);
   bind_hints(module);

@@ -8,6 +8,7 @@ there, decodes no object, and compares the results itself.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import ctypes
 import inspect
@@ -40,8 +41,6 @@ _ALIGNMENT = 64
 _ENDING = 5.0  # seconds in which all its processes are killed
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
-#: of printed text: what a terminal would obey
-_CONTROLS = bytes(c if c in b"\t\n\r" or 32 <= c != 127 else ord("?") for c in range(256))
 
 
 class CallableFailed(Exception):
@@ -132,6 +131,7 @@ class CallableProcess:
         self._output = self._process.stdout.fileno()
         os.set_blocking(self._output, False)
         self._printing = True
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._ended = os.pidfd_open(self._process.pid)
         ours.setblocking(False)
         self._socket = ours
@@ -139,7 +139,7 @@ class CallableProcess:
         declaration = self._ask(_START, self._start, [], None)
         try:
             _declared(declaration)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
             self._tampered()
         if self._declaration not in (b"", declaration):
             raise CallableFailed("tampered", "its parameters were others when it was loaded again")
@@ -232,7 +232,7 @@ class CallableProcess:
         self._printing = bool(piece)
         if piece:
             with open(2, "wb", closefd=False) as errors:
-                errors.write(piece.translate(_CONTROLS))
+                errors.write(_without_controls(self._decoder.decode(piece)).encode())
         return self._printing
 
     def _tampered(self) -> NoReturn:
@@ -274,6 +274,8 @@ class CallableProcess:
         self._socket.close()
         os.close(self._ended)
         self._process = None
+        if left:
+            raise CallableFailed("tampered", "it left processes behind that could not be ended")
 
 
 def _children() -> set[int]:
@@ -378,8 +380,12 @@ def _read(connection: socket.socket, size: int) -> bytes | None:
 
 
 def _one_line(said: bytes) -> str:
-    text = said.decode(errors="replace")[:_LONGEST_REASON]
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return _without_controls(said.decode(errors="replace")[:_LONGEST_REASON], "")
+
+
+def _without_controls(text: str, allowed: str = "\t\n\r") -> str:
+    """With ? for all that a terminal would obey: C0, C1 (U+009B begins a sequence, as ESC [ does), directions of text."""
+    return "".join(c if c.isprintable() or c in allowed else "?" for c in text)
 
 
 def _signal_name(number: int) -> str:
