@@ -43,6 +43,15 @@ void UpdateBounds::set_betas(double beta1, double beta2) {
   step_size_ = lr_ / correction1_;
 }
 
+void UpdateBounds::set_powers(float power1, float power2) {
+  correction1_ = 1 - static_cast<Real>(power1);
+  root_correction2_ = std::sqrt(1 - static_cast<Real>(power2));
+  step_size_ = lr_ / correction1_;
+  root_roundings_ = 5;
+  step_roundings_ = 8;
+  classes_.set_powers(power1, power2);
+}
+
 void UpdateBounds::set_new_weights(double of_average, double of_square) {
   new1_ = of_average;
   new2_ = of_square;
@@ -95,7 +104,7 @@ UpdateBounds::Value UpdateBounds::adaptive_step(const Value& average, const Valu
                        ? square.error / (root + std::sqrt(std::max<Real>(0, below - square.error)))
                        : std::sqrt(square.error);
   const Real d = root / root_correction2_ + eps;
-  const Real t = (off + gamma_of(4) * (root + off)) / root_correction2_ + u * eps;
+  const Real t = (off + gamma_of(root_roundings_) * (root + off)) / root_correction2_ + u * eps;
   const Real d_error = t + u * (d + t);
   const Real q = average.exact / d;
   const Real q_error = (average.error / d + std::fabs(q) * d_error / d) / (1 - d_error / d);
@@ -103,7 +112,7 @@ UpdateBounds::Value UpdateBounds::adaptive_step(const Value& average, const Valu
   const Real a = step_size_ * q;
   const Real a_error = step_size_ * q_error;
   const Real underflow = eta * (2 + 2 * step_size_ + 2 / (d * root_correction2_));
-  return {a, a_error + gamma_of(5) * (std::fabs(a) + a_error) + underflow};
+  return {a, a_error + gamma_of(step_roundings_) * (std::fabs(a) + a_error) + underflow};
 }
 
 UpdateBounds::Value UpdateBounds::scaled(const Value& part) const {

@@ -37,6 +37,8 @@ class UpdateBounds {
 
   /// For programs that compute with fp64 betas: those in `hyper` were rounded to fp32.
   void set_betas(double beta1, double beta2);
+  /// For programs that compute beta1^t and beta2^t, and the scalars of them, in fp32 ([Bound:powers]).
+  void set_powers(float power1, float power2);
   /// For a parameter that is its own master (R25): results of master are cast to bf16.
   void cast_master_to_bf16() { bf16_master_ = true; }
   /// For programs whose weights of the gradient are not 1 - beta1 and 1 - beta2.
@@ -70,6 +72,7 @@ class UpdateBounds {
   Real beta1_, beta2_, new1_, new2_, correction1_, root_correction2_, step_size_, lr_, decay_,
       ratio_;
   int ratio_roundings_;  ///< of the product with the ratio: 1, or 0 for rules without one
+  int root_roundings_ = 4, step_roundings_ = 5;  ///< of sqrt(v) / root_correction2, and of the step
   bool bf16_master_ = false;
   UpdateClasses classes_;
 };

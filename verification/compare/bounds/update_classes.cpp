@@ -30,10 +30,18 @@ UpdateClasses::UpdateClasses(const OptimizerHyper& hyper, std::int64_t t, float 
   const auto correction = [&](Real beta) {
     return hyper.bias_correction ? 1 - std::pow(beta, static_cast<Real>(t)) : Real{1};
   };
-  correction1_ = scalar(correction(beta1_));
-  correction2_ = scalar(correction(beta2_));
-  root_correction2_ = scalar(std::sqrt(correction(beta2_)));
-  step_size_ = scalar(hyper.lr / correction(beta1_));
+  set_corrections(correction(beta1_), correction(beta2_));
+}
+
+void UpdateClasses::set_powers(float power1, float power2) {
+  set_corrections(1 - static_cast<Real>(power1), 1 - static_cast<Real>(power2));
+}
+
+void UpdateClasses::set_corrections(Real correction1, Real correction2) {
+  correction1_ = scalar(correction1);
+  correction2_ = scalar(correction2);
+  root_correction2_ = scalar(std::sqrt(correction2));
+  step_size_ = scalar(hyper_.lr / correction1);
 }
 
 UpdateClasses::Range UpdateClasses::gradient(float grad, float master) const {

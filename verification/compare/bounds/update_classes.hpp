@@ -23,12 +23,16 @@ class UpdateClasses {
  public:
   UpdateClasses(const OptimizerHyper& hyper, std::int64_t t, float trust_ratio);
 
+  /// As of UpdateBounds.
+  void set_powers(float power1, float power2);
+
   UpdateRanges operator()(float grad, const ElementState& before) const;
 
  private:
   using Range = bounds::ResultRange;
   using Real = bounds::Real;
 
+  void set_corrections(Real correction1, Real correction2);
   Range gradient(float grad, float master) const;
   static Range average(Real weight, Real new_weight, const Range& old, const Range& grad);
   void adam(const Range& grad, const ElementState& before, UpdateRanges& after) const;
