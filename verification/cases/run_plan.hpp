@@ -46,6 +46,7 @@ struct VerifyOptions {
       expectation;  ///< required results of the plug-in; null: the contract
   bool any_order =
       false;  ///< its updates may use any order covered by the bound of papers/bounds.md
+  bool fp32_powers = false;                  ///< there, and powers of beta in fp32
   std::optional<std::uint64_t> second_seed;  ///< of a plug-in's second inputs and training run
   bool accepts_declined = false;             ///< the plug-in may decline whole variants or sizes
   int jobs = 0;  ///< cores that cases may use; 0: those this process has

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "common/base/error.hpp"
+#include "verification/cases/config/acceptance.hpp"
 #include "verification/cases/config/flag_number.hpp"
 #include "verification/cases/config/nearest.hpp"
 #include "verification/cli/program/plant.hpp"
@@ -119,15 +120,10 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   ZP_CHECK(limits.seconds > 0 && limits.seconds <= 86400, ErrorCode::config,
            "--plugin-timeout is " + flags.plugin_timeout, "expected a time in seconds",
            "use 0.1 to 86400");
-  constexpr std::string_view dialect = "dialect:";
-  const bool of_dialect = flags.accept.rfind(dialect, 0) == 0;
-  ZP_CHECK(
-      flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order" || of_dialect,
-      ErrorCode::config, "--accept is '" + flags.accept + "'",
-      "it selects how results of a plug-in are compared",
-      suggestion(flags.accept, {"bits", "any-order"}, "use bits, any-order, or dialect:NAME"));
-  options.any_order = flags.accept == "any-order";
-  if (of_dialect) options.expectation = dialect_expectation(flags.accept.substr(dialect.size()));
+  const Acceptance accepted = acceptance_of(flags.accept, "--accept", AcceptedDialects::yes);
+  options.any_order = accepted.any_order;
+  options.fp32_powers = accepted.fp32_powers;
+  if (!accepted.dialect.empty()) options.expectation = dialect_expectation(accepted.dialect);
   ZP_CHECK(flags.fault.empty() && flags.blind.empty(), ErrorCode::config,
            (flags.blind.empty() ? "--fault" : "--blind") + std::string(" was given with --plugin"),
            "faults are planted in the implementations of this program", "leave one of the two out");
@@ -299,8 +295,9 @@ Span<const CaseFlag> case_flags() {
        "seconds a call of a plug-in may take (default: 10)", Replay::candidate},
       {"--accept", &CaseFlags::accept, runs | op | expectation, nullptr,
        "how results of a plug-in are compared: bits; any-order, within the bound of a legal "
-       "order of operations (training cases: in lock-step); or, of operations, dialect:NAME, "
-       "updates with the bits of another library (default: bits)",
+       "order of operations (training cases: in lock-step); or, of operations, "
+       "any-order,fp32-powers, also with powers of beta in fp32; dialect:NAME, updates with the "
+       "bits of another library (default: bits)",
        Replay::candidate},
       {"--second-seed", &CaseFlags::second_seed, runs | op | expectation, nullptr,
        "seed of the second inputs, and of the second training run, that a plug-in gets (default: "

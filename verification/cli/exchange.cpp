@@ -3,8 +3,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "common/base/error.hpp"
-#include "verification/cases/config/nearest.hpp"
+#include "verification/cases/config/acceptance.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/interfaces/files/judged_call.hpp"
 
@@ -28,11 +27,9 @@ int gen(const GenFlags& flags) {
 }
 
 int judge(const JudgeFlags& flags) {
-  ZP_CHECK(flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order",
-           ErrorCode::config, "--accept is '" + flags.accept + "'",
-           "it selects how results are compared", suggestion(flags.accept, {"bits", "any-order"}));
   const JudgedCall judged =
-      judge_call(flags.inputs, flags.outputs, flags.dialect, flags.accept == "any-order");
+      judge_call(flags.inputs, flags.outputs, flags.dialect,
+                 acceptance_of(flags.accept, "--accept", AcceptedDialects::no));
   std::fputs(judged.text.c_str(), stdout);
   return judged.pass ? 0 : 1;
 }
@@ -65,8 +62,8 @@ void add_judge(CommandSet& commands) {
                  "compare with a dialect instead (zeroproof explain dialects)");
   command.option(
       "--accept", flags->accept,
-      "how results are compared: bits (default), or any-order, within a proved bound for any legal "
-      "order");
+      "how results are compared: bits (default); any-order, within a proved bound for any legal "
+      "order; or any-order,fp32-powers, also with powers of beta in fp32");
   command.runs([flags] { return judge(*flags); });
 }
 

@@ -37,7 +37,8 @@ constexpr SharedFlag replayed_settings[] = {
      "shared library with the operations that are judged; a bundle of a plug-in needs it, because "
      "replay never loads a library that a bundle names"},
     {"--plugin-timeout", "seconds a call of a plug-in may take"},
-    {"--accept", "what results of a plug-in are held to: bits, or any-order"},
+    {"--accept",
+     "what results of a plug-in are held to: bits, any-order, or any-order,fp32-powers"},
     {"--declined"},
     {"--second-seed"},
     {"--fault"},

@@ -9,6 +9,7 @@
 
 #include "common/base/error.hpp"
 #include "common/base/printable.hpp"
+#include "verification/cases/config/acceptance.hpp"
 #include "verification/cases/config/nearest.hpp"
 #include "verification/cases/pairwise/visited.hpp"
 #include "verification/cases/suites/bundle.hpp"
@@ -122,8 +123,9 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
     });
     if (!inside_mpi_job()) report.self_test = run_self_test();
   }
-  if (options.expectation) report.held_to = "the dialect " + options.expectation->name();
-  if (options.any_order) report.held_to = "any legal order";
+  report.held_to = Acceptance{options.any_order, options.fp32_powers,
+                              options.expectation ? options.expectation->name() : ""}
+                       .text();
   if (root && !request.cases.cover.empty()) {
     std::vector<CaseSpec> passed;
     for (const Result& result : report.results) {

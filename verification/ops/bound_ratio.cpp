@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "verification/compare/compare.hpp"
 #include "verification/compare/hint_rules.hpp"
@@ -31,6 +32,68 @@ std::string violation_of(const ElementBound& bound, double got) {
   return fmt::format("is {} and has to be {}", is, has_to_be);
 }
 
+/// The results of a call, element by element: shared terms of the operands of one are computed once.
+class Results {
+ public:
+  Results(const Op& op, const OpCall& candidate) : op_(op), candidate_(candidate) {
+    for (std::size_t k = 0; k < op.operands.size(); ++k) {
+      if (op.operands[k].access != Access::in) most_ = std::max(most_, candidate.view(k).numel);
+    }
+  }
+
+  std::int64_t elements() const { return most_; }
+
+  /// visit(operand, value) of every result of the element.
+  template <class Visit>
+  void of(std::int64_t i, const Visit& visit) const {
+    for (std::size_t k = 0; k < op_.operands.size(); ++k) {
+      const TensorView got = candidate_.view(k);
+      if (op_.operands[k].access == Access::in || i >= got.numel) continue;
+      visit(k, number(got.dtype, element_bits(got, i)));
+    }
+  }
+
+  std::int64_t beyond(CallBounds& bounds, std::int64_t i) const {
+    std::int64_t count = 0;
+    of(i, [&](std::size_t k, double got) { count += bounds.of(k, i).ratio(got) <= 1 ? 0 : 1; });
+    return count;
+  }
+
+ private:
+  const Op& op_;
+  const OpCall& candidate_;
+  std::int64_t most_ = 0;
+};
+
+/// The bounds with the pair of powers that leaves the fewest results beyond them; nullptr if without
+/// powers there are no more.
+std::unique_ptr<CallBounds> fewest_beyond(CallBounds& plain, const Results& results) {
+  constexpr std::size_t probes = 16;  // elements of which a pair has to explain one
+  std::vector<std::pair<std::int64_t, std::int64_t>> failing;  // and how many results of each
+  std::int64_t least = 0;
+  for (std::int64_t i = 0; i < results.elements(); ++i) {
+    const std::int64_t beyond = results.beyond(plain, i);
+    least += beyond;
+    if (beyond > 0 && failing.size() < probes) failing.emplace_back(i, beyond);
+  }
+  std::unique_ptr<CallBounds> best;
+  if (least == 0) return best;
+  for (std::unique_ptr<CallBounds>& bounds : plain.with_powers()) {
+    const auto explained = [&](const auto& at) {
+      return results.beyond(*bounds, at.first) < at.second;
+    };
+    if (std::ranges::none_of(failing, explained)) continue;
+    std::int64_t beyond = 0;
+    for (std::int64_t i = 0; i < results.elements() && beyond < least; ++i)
+      beyond += results.beyond(*bounds, i);
+    if (beyond >= least) continue;
+    least = beyond;
+    best = std::move(bounds);
+    if (least == 0) break;
+  }
+  return best;
+}
+
 }  // namespace
 
 void BoundRatio::add(const BoundRatio& other) {
@@ -46,10 +109,11 @@ void BoundRatio::add(const BoundRatio& other) {
 }
 
 bool BoundRatio::look(const std::string& of, std::int64_t i, std::int64_t numel,
-                      const ElementBound& bound, double got, bool same_bits) {
+                      const ElementBound& bound, double got, bool same_bits, bool by_powers) {
   const double off = bound.ratio(got);
   const bool legal = off <= 1;
   ++(same_bits && legal     ? judged.bits
+     : by_powers && legal   ? judged.powers
      : bound.judged         ? judged.bound
      : !bound.classes.all() ? judged.classes
                             : judged.nothing);
@@ -95,38 +159,37 @@ std::string to_string(const BoundRatio& ratio) {
 }
 
 std::vector<BoundRatio> bound_ratios(const Op& op, const OpCall& pristine, const OpCall& reference,
-                                     const OpCall& candidate, OpCall* illegal) {
-  const std::unique_ptr<CallBounds> bounds = op.bounds(pristine, candidate);
+                                     const OpCall& candidate, OpCall* illegal, bool fp32_powers) {
+  const std::unique_ptr<CallBounds> plain = op.bounds(pristine, candidate);
+  const Results results(op, candidate);
+  const std::unique_ptr<CallBounds> with_powers =
+      fp32_powers ? fewest_beyond(*plain, results) : nullptr;
+  CallBounds& bounds = with_powers ? *with_powers : *plain;
   std::vector<BoundRatio> ratios(op.operands.size());
-  std::int64_t most = 0;
-  for (std::size_t k = 0; k < op.operands.size(); ++k) {
-    if (op.operands[k].access != Access::in) most = std::max(most, candidate.view(k).numel);
-  }
-  for (std::int64_t i = 0; i < most;
-       ++i) {  // shared terms of the operands of an element are computed once
-    for (std::size_t k = 0; k < op.operands.size(); ++k) {
+  for (std::int64_t i = 0; i < results.elements(); ++i) {
+    results.of(i, [&](std::size_t k, double value) {
       const TensorView got = candidate.view(k);
-      if (op.operands[k].access == Access::in || i >= got.numel) continue;
-      const bool legal = ratios[k].look(op.operands[k].name, i, got.numel, bounds->of(k, i),
-                                        number(got.dtype, element_bits(got, i)),
-                                        equal_results(reference.view(k), got, i));
-      if (legal) continue;
+      const bool legal = ratios[k].look(op.operands[k].name, i, got.numel, bounds.of(k, i), value,
+                                        equal_results(reference.view(k), got, i),
+                                        with_powers && !(plain->of(k, i).ratio(value) <= 1));
+      if (legal) return;
       // Not written by a loop over elements.
       if (op.operands[k].per_element == 0) ratios[k].remainders = 0;
-      if (illegal == nullptr) continue;
+      if (illegal == nullptr) return;
       const std::int64_t width = num_bytes(got.dtype);
       std::memcpy(static_cast<std::byte*>(illegal->view(k).data) + i * width,
                   static_cast<const std::byte*>(got.data) + i * width,
                   static_cast<std::size_t>(width));
-    }
+    });
   }
   return ratios;
 }
 
 BoundRatio bound_ratio(const Op& op, const OpCall& pristine, const OpCall& reference,
-                       const OpCall& candidate, OpCall* illegal) {
+                       const OpCall& candidate, OpCall* illegal, bool fp32_powers) {
   BoundRatio all;
-  for (const BoundRatio& one : bound_ratios(op, pristine, reference, candidate, illegal))
+  for (const BoundRatio& one :
+       bound_ratios(op, pristine, reference, candidate, illegal, fp32_powers))
     all.add(one);
   return all;
 }

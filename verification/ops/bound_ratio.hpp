@@ -31,9 +31,10 @@ struct BoundRatio {
 
   /// Keeps the larger one.
   void add(const BoundRatio& other);
-  /// Adds one result, element `i` of `numel` of a buffer. False if no legal order has it.
+  /// Adds one result, element `i` of `numel` of a buffer. False if no legal order has it. by_powers:
+  /// `bound` is one with powers of beta in fp32, and the result is beyond the one without.
   bool look(const std::string& of, std::int64_t i, std::int64_t numel, const ElementBound& bound,
-            double got, bool same_bits);
+            double got, bool same_bits, bool by_powers = false);
 
   /// True if legal orders explain all results, of which enough were judged.
   bool legal() const { return beyond == 0 && !judged.too_few(); }
@@ -46,12 +47,15 @@ std::string to_string(const BoundRatio& ratio);
 /// The results of a call against Op::bounds, which the operation must have: one for every operand,
 /// empty for operands that are only read. illegal: a copy of the reference, in which the results
 /// that no legal order has are replaced by the candidate's; its other results are then without an
-/// error.
+/// error. fp32_powers: if one pair of powers of the betas in fp32 leaves fewer results beyond their
+/// bounds, the bounds are those with it ([Bound:powers]).
 std::vector<BoundRatio> bound_ratios(const Op& op, const OpCall& pristine, const OpCall& reference,
-                                     const OpCall& candidate, OpCall* illegal = nullptr);
+                                     const OpCall& candidate, OpCall* illegal = nullptr,
+                                     bool fp32_powers = false);
 
 /// The maximum over all operands.
 BoundRatio bound_ratio(const Op& op, const OpCall& pristine, const OpCall& reference,
-                       const OpCall& candidate, OpCall* illegal = nullptr);
+                       const OpCall& candidate, OpCall* illegal = nullptr,
+                       bool fp32_powers = false);
 
 }  // namespace zeroproof::verification

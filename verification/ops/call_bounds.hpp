@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "verification/compare/bounds/element_bound.hpp"
 
@@ -18,6 +19,10 @@ class CallBounds {
   /// The bound of one value of an output. Calling it element by element is cheapest: shared terms
   /// of the operands of an element are computed once.
   virtual ElementBound of(std::size_t operand, std::int64_t index) = 0;
+
+  /// For every pair of powers of the betas in fp32 the bounds with them ([Bound:powers]), the likeliest
+  /// pairs first; none for a call without bias correction.
+  virtual std::vector<std::unique_ptr<CallBounds>> with_powers() const { return {}; }
 
   /// Bounds from a function of operand and index.
   static std::unique_ptr<CallBounds> by(

@@ -57,6 +57,7 @@ struct Op {
   /// bound. Both calls must stay valid. `candidate`: a flag may have to fit the other results.
   std::function<std::unique_ptr<CallBounds>(const OpCall& pristine, const OpCall& candidate)>
       bounds = {};
+  bool corrects_bias = false;  ///< with powers of the betas: its bounds have some in fp32
   /// A property of all results together that a candidate without the contract's bits must have too;
   /// empty if there is none.
   std::function<std::unique_ptr<CallStatistic>()> statistic = {};

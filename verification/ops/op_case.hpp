@@ -39,6 +39,8 @@ struct OpRunOptions {
   std::string fault;                           ///< identifier of a planted fault for the candidates
   const OpExpectation* expectation = nullptr;  ///< replaces the reference
   bool any_order = false;  ///< results within the bound over all legal orders count as equal
+  bool fp32_powers =
+      false;  ///< there, also with powers of beta in fp32, where the operation has some
   std::function<std::string(const std::string& id)> replay_line;
   std::function<void(double fraction, const std::string& what)> progress;
   /// called with results as they come; may be empty

@@ -32,6 +32,7 @@ class OpJudge {
     result_.side = spec.candidate->side();
     if (options.expectation != nullptr) against_ = options.expectation->name();
     accepts_any_order_ = options.any_order && spec.candidate->foreign() && spec.op->bounds;
+    accepts_powers_ = accepts_any_order_ && options.fp32_powers && spec.op->corrects_bias;
     result_.exactness = name(accepts_any_order_ ? Exactness::bounded : spec.op->exactness);
     result_.held_to = held_to(options);
     if (accepts_any_order_) result_.judged.emplace();
@@ -148,7 +149,7 @@ class OpJudge {
 
  private:
   std::string held_to(const OpRunOptions& options) const {
-    if (accepts_any_order_) return "any-order";
+    if (accepts_any_order_) return accepts_powers_ ? "any-order,fp32-powers" : "any-order";
     if (spec_.op->exactness == Exactness::bounded) return "bound";
     return options.expectation == nullptr ? "contract" : options.expectation->held_to();
   }
@@ -219,7 +220,8 @@ class OpJudge {
   void weigh_call(const OpCall& pristine, const OpCall& reference, const OpCall& candidate,
                   OpCall* illegal = nullptr) {
     if (!spec_.candidate->foreign() || !spec_.op->bounds) return;
-    BoundRatio ratio = bound_ratio(*spec_.op, pristine, reference, candidate, illegal);
+    BoundRatio ratio =
+        bound_ratio(*spec_.op, pristine, reference, candidate, illegal, accepts_powers_);
     ratio.call = shape_text(*spec_.op, pristine.shape());
     ratio_.add(ratio);
   }
@@ -332,7 +334,7 @@ class OpJudge {
   Repetition repetition_;
   BoundRatio ratio_;  // over calls with other bits, for candidates that may have them
   std::string against_ = "the reference";
-  bool accepts_any_order_ = false;
+  bool accepts_any_order_ = false, accepts_powers_ = false;
   bool over_ = false;
   DeclinedCalls declined_;
   bool accepts_declined_ = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/error.hpp"
 #include "verification/cases/experiment.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/report/group_table.hpp"
@@ -38,7 +39,15 @@ class OpSuite final : public Suite {
     return ids;
   }
 
-  void check(const VerifyOptions& options, const std::vector<std::string>&) const override {
+  void check(const VerifyOptions& options, const std::vector<std::string>& ids) const override {
+    if (options.fp32_powers && !ids.empty()) {
+      const auto corrects = [&](const std::string& id) {
+        return op_cases(id, others(options)).front().op->corrects_bias;
+      };
+      ZP_CHECK(std::ranges::any_of(ids, corrects), ErrorCode::config,
+               "--accept fp32-powers was given for " + ids.front(),
+               "it applies to updates with a bias correction", "use --accept any-order");
+    }
     const std::uint64_t seed = config_of(options, workload_names().front()).seed;
     ZP_CHECK(options.second_seed != seed, ErrorCode::config,
              "--second-seed is " + std::to_string(seed) + ", which is also the first seed",
@@ -51,6 +60,7 @@ class OpSuite final : public Suite {
     run.seed = config_of(options, workload_names().front()).seed;
     run.fault = options.fault;
     run.any_order = options.any_order;
+    run.fp32_powers = options.fp32_powers;
     run.second_seed = options.second_seed;
     run.accepts_declined = options.accepts_declined;
     run.expectation = options.expectation.get();

@@ -222,13 +222,15 @@ Json judged_or_null(const std::optional<JudgedBy>& judged) {
   if (!judged) return nullptr;
   return {{"bits", judged->bits},
           {"bound", judged->bound},
+          {"powers", judged->powers},
           {"classes", judged->classes},
           {"nothing", judged->nothing}};
 }
 
 std::optional<JudgedBy> judged_from(const Json& json) {
   if (json.is_null()) return std::nullopt;
-  return JudgedBy{json.at("bits"), json.at("bound"), json.at("classes"), json.at("nothing")};
+  return JudgedBy{json.at("bits"), json.at("bound"), json.at("classes"), json.at("nothing"),
+                  json.at("powers")};
 }
 
 }  // namespace

@@ -6,8 +6,11 @@
 namespace zeroproof::verification {
 
 std::string to_string(const JudgedBy& judged) {
-  return fmt::format("{} by bits, {} by bound, {} by class, {} not at all", grouped(judged.bits),
-                     grouped(judged.bound), grouped(judged.classes), grouped(judged.nothing));
+  const std::string powers =
+      judged.powers > 0 ? grouped(judged.powers) + " by powers of beta in fp32, " : "";
+  return fmt::format("{} by bits, {} by bound, {}{} by class, {} not at all", grouped(judged.bits),
+                     grouped(judged.bound), powers, grouped(judged.classes),
+                     grouped(judged.nothing));
 }
 
 }  // namespace zeroproof::verification

@@ -122,6 +122,9 @@ class TrainingSuite final : public Suite {
     ZP_CHECK(options.expectation == nullptr || ids.empty(), ErrorCode::config,
              "--accept dialect:... was given with training cases",
              "their steps are compared with the contract's", "use any-order, or an operation");
+    ZP_CHECK(!options.fp32_powers || ids.empty(), ErrorCode::config,
+             "--accept fp32-powers was given with training cases",
+             "it applies to single calls of an update", "use any-order, or an operation");
     std::vector<CaseSpec> cases;
     for (const std::string& id : ids) cases.push_back(case_of(id));
     const auto takes_order = [](const CaseSpec& spec) {

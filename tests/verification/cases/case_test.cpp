@@ -226,7 +226,7 @@ TEST_CASE("reports: JSON round trip keeps every field") {
   call.divergence->call = "numel 5";
   call.divergence->inputs = {{"grad", "0x1"}, {"another", "0x2"}};
   call.ulps.largest = 3;
-  call.judged = JudgedBy{4000, 3, 2, 1};
+  call.judged = JudgedBy{4000, 3, 2, 1, 7};
   call.worst_ratio = std::numeric_limits<double>::quiet_NaN();
   report.results = {r, good_result(), call};
   const std::vector<Result> back = results_from_json(to_json(report));
@@ -270,7 +270,9 @@ TEST_CASE("reports: JSON round trip keeps every field") {
   CHECK(failure_line(back[2]) == failure_line(call));
   CHECK(back[2].ulps.largest == 3);
   REQUIRE(back[2].judged.has_value());
-  CHECK(to_string(*back[2].judged) == "4,000 by bits, 3 by bound, 2 by class, 1 not at all");
+  CHECK(to_string(*back[2].judged) ==
+        "4,000 by bits, 3 by bound, 7 by powers of beta in fp32, 2 by class, "
+        "1 not at all");
   CHECK_FALSE(back[1].judged.has_value());
   CHECK_FALSE(back[2].worst_ratio == back[2].worst_ratio);
   CHECK(to_json(report).find("\"schema\": \"zeroproof-report/2\"") != std::string::npos);

@@ -95,14 +95,15 @@ TEST_CASE(
       to_text(report, {}).find("  judged: 4,000 by bits, 3 by bound, 2 by class, 1 not at all\n") !=
       std::string::npos);
   Result& failure = report.results.emplace_back(failing("unscale", "x86-64", "wide", "found_inf"));
-  failure.judged = JudgedBy{5, 0, 4, 0};
+  failure.judged = JudgedBy{5, 0, 4, 0, 6};
   const std::string text = to_text(report, {});
   CAPTURE(text);
-  CHECK(text.find("  judged    5 by bits, 0 by bound, 4 by class, 0 not at all\n") !=
-        std::string::npos);
-  CHECK(to_html(report, false)
-            .find("<p>Judged: 4,005 by bits, 3 by bound, 6 by class, 1 not at all.</p>") !=
-        std::string::npos);
+  CHECK(text.find("  judged    5 by bits, 0 by bound, 6 by powers of beta in fp32, 4 by class, 0 "
+                  "not at all\n") != std::string::npos);
+  CHECK(
+      to_html(report, false)
+          .find("<p>Judged: 4,005 by bits, 3 by bound, 6 by powers of beta in fp32, 6 by class, 1 "
+                "not at all.</p>") != std::string::npos);
 }
 
 TEST_CASE("text report: a failed run compares its losses with those of the reference") {

@@ -1,5 +1,6 @@
 // AdamW in the order in which PyTorch's processor kernels compute it: moves instead of sums, fused multiply-adds, and
-// the decay as a factor. Correct, and not the contract's bits. The macros make it wrong in three ways.
+// the decay as a factor. Correct, and not the contract's bits. Three macros make it wrong; FP32_POWERS computes beta^t
+// in fp32, as torch.compile does.
 
 #include <cmath>
 
@@ -16,8 +17,14 @@ int32_t adamw(const zeroproof_call* call) {
   const bool corrects = flag("bias_correction");
   const auto weight = static_cast<float>(1 - beta1),
              keep = static_cast<float>(1 - lr * setting("weight_decay"));
-  const auto root = static_cast<float>(corrects ? std::sqrt(1 - std::pow(beta2, t)) : 1);
-  const auto rate = static_cast<float>(corrects ? lr / (1 - std::pow(beta1, t)) : lr);
+#ifdef FP32_POWERS
+  const double power1 = static_cast<float>(std::pow(beta1, t)),
+               power2 = static_cast<float>(std::pow(beta2, t));
+#else
+  const double power1 = std::pow(beta1, t), power2 = std::pow(beta2, t);
+#endif
+  const auto root = static_cast<float>(corrects ? std::sqrt(1 - power2) : 1);
+  const auto rate = static_cast<float>(corrects ? lr / (1 - power1) : lr);
   auto square_weight = static_cast<float>(1 - beta2), eps = static_cast<float>(setting("eps"));
   int64_t numel = zeroproof_numel(&call->operands[0]);
 #ifdef BETA_ROUNDED  // through half precision, as a constant in a kernel of that type would be

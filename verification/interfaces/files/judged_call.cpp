@@ -167,11 +167,11 @@ OpCall call_with(const CallChoice& choice, const Results& results) {
 /// The bound of any legal order, and these results. `illegal`: those that no legal order has, the
 /// others as expected.
 BoundRatio weighed(const CallChoice& choice, const OpCall& expected, const Results& results,
-                   Results& illegal) {
+                   Results& illegal, bool fp32_powers) {
   const OpCall pristine(*choice.op, choice.shape);
   OpCall wrong = expected.copy();
   const BoundRatio ratio =
-      bound_ratio(*choice.op, pristine, expected, call_with(choice, results), &wrong);
+      bound_ratio(*choice.op, pristine, expected, call_with(choice, results), &wrong, fp32_powers);
   for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
     if (choice.op->operands[k].access == Access::in) continue;
     const TensorView view = wrong.view(k);
@@ -189,11 +189,15 @@ std::string in_two_lines(std::string text) {
 }  // namespace
 
 JudgedCall judge_call(const std::string& inputs, const std::string& outputs,
-                      const std::string& dialect, bool any_order) {
+                      const std::string& dialect, const Acceptance& accepted) {
+  const bool any_order = accepted.any_order;
   ZP_CHECK(dialect.empty() || !any_order, ErrorCode::config,
            "--dialect and --accept any-order were both given", "they exclude each other",
            "leave out one of them");
   const CallChoice choice = read_call(inputs);
+  ZP_CHECK(!accepted.fp32_powers || choice.op->corrects_bias, ErrorCode::config,
+           "--accept fp32-powers does not apply to " + choice.op->name,
+           "it is no update with a bias correction", "use --accept any-order");
   const OpCall expected =
       dialect.empty() ? reference_results(choice) : dialect_results(choice, dialect);
   std::string complaints;
@@ -214,7 +218,7 @@ JudgedCall judge_call(const std::string& inputs, const std::string& outputs,
   }
   if (complete && choice.op->bounds) {
     Results illegal;
-    const BoundRatio ratio = weighed(choice, expected, results, illegal);
+    const BoundRatio ratio = weighed(choice, expected, results, illegal, accepted.fp32_powers);
     const std::string judged = "  judged: " + to_string(ratio.judged) + "\n";
     std::string statistic;
     if (any_order && choice.op->statistic) {

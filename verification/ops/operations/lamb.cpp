@@ -151,6 +151,7 @@ Op lamb_update_op() {
     settings.push_back({"trust_ratio", double{ratio_of(call)}});
     return settings;
   };
+  op.corrects_bias = true;
   op.bounds = [](const OpCall& pristine, const OpCall&) {
     return update_call_bounds(lamb_settings(pristine.variant(), lamb_ratios.size()),
                               {.exp_avg = 2, .exp_avg_sq = 3}, pristine, ratio_of(pristine));

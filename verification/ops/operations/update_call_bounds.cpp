@@ -1,11 +1,14 @@
 #include "verification/ops/operations/update_call_bounds.hpp"
 
 #include "common/base/float_formats.hpp"
+#include "verification/compare/bounds/fp32_powers.hpp"
 #include "verification/compare/bounds/update_bounds.hpp"
 #include "verification/compare/wrong_formulas.hpp"
 
 namespace zeroproof::verification {
 namespace {
+
+bool corrects_bias(UpdateRule rule) { return traits_of(rule).keeps[StateSlot::exp_avg_sq]; }
 
 /// Without state that these settings do not have.
 UpdateOperands kept(UpdateOperands operands, const OptimizerHyper& hyper) {
@@ -26,7 +29,8 @@ class UpdateCallBounds final : public CallBounds {
  public:
   UpdateCallBounds(const UpdateSettings& settings, const UpdateOperands& operands,
                    const OpCall& pristine, float trust_ratio)
-      : bounds_(settings.hyper, settings.t, trust_ratio),
+      : settings_(settings),
+        bounds_(settings.hyper, settings.t, trust_ratio),
         at_(kept(operands, settings.hyper)),
         call_(pristine) {
     if (dtype_of(at_.master) == DType::bf16) bounds_.cast_master_to_bf16();
@@ -51,6 +55,23 @@ class UpdateCallBounds final : public CallBounds {
     return {untouched[index], 0, true};
   }
 
+  std::vector<std::unique_ptr<CallBounds>> with_powers() const override {
+    std::vector<std::unique_ptr<CallBounds>> all;
+    const OptimizerHyper& hyper = settings_.hyper;
+    if (!corrects_bias(hyper.rule) || !hyper.bias_correction) return all;
+    const std::vector<float> powers1 = fp32_powers(hyper.beta1, settings_.t),
+                             powers2 = fp32_powers(hyper.beta2, settings_.t);
+    for (const float power1 : powers1) {
+      for (const float power2 : powers2) {
+        auto bounds = std::make_unique<UpdateCallBounds>(*this);
+        bounds->bounds_.set_powers(power1, power2);
+        bounds->index_ = -1;
+        all.push_back(std::move(bounds));
+      }
+    }
+    return all;
+  }
+
  private:
   DType dtype_of(int operand) const { return call_.view(static_cast<std::size_t>(operand)).dtype; }
   float value_at(int operand, std::int64_t i) const {
@@ -60,6 +81,7 @@ class UpdateCallBounds final : public CallBounds {
                                             : call_.in<float>(k)[i];
   }
 
+  UpdateSettings settings_;
   UpdateBounds bounds_;
   UpdateOperands at_;
   const OpCall& call_;
@@ -77,6 +99,7 @@ std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings,
 
 void add_bounds(Op& op, const std::function<UpdateSettings(int variant)>& settings,
                 const UpdateOperands& operands) {
+  op.corrects_bias = corrects_bias(settings(0).hyper.rule);
   op.bounds = [=](const OpCall& pristine, const OpCall&) {
     return update_call_bounds(settings(pristine.variant()), operands, pristine);
   };

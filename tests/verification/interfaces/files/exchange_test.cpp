@@ -9,6 +9,7 @@
 
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/ops/changed_adamw.hpp"
+#include "tests/verification/ops/fp32_powers_adam.hpp"
 #include "verification/compare/compare.hpp"
 #include "verification/interfaces/files/judged_call.hpp"
 #include "verification/tools/identify/dialect.hpp"
@@ -268,13 +269,41 @@ TEST_CASE("judge: p-norm results pass within the contract's bound, and fail beyo
 }
 
 TEST_CASE(
+    "judge: powers of beta in fp32 pass if they are accepted, and a mistake beside them fails") {
+  const Call call({"adamw_update", "training", "1003", "3", "0"});
+  const auto judged = [&](const Fp32PowersAdam& program, const std::string& accept) {
+    OpCall made(*call.choice.op, call.choice.shape);
+    program(made);
+    return call.judged(outputs_of(call.choice, made), "--accept " + accept);
+  };
+  const std::string powers = "any-order,fp32-powers";
+  CHECK(judged({}, "any-order").exit_code == 1);
+  const CliResult legal = judged({}, powers);
+  CAPTURE(legal.out);
+  CHECK(legal.exit_code == 0);
+  CHECK(legal.out.find("  judged: ") != std::string::npos);
+  CHECK(legal.out.find(" by powers of beta in fp32, ") != std::string::npos);
+  const CliResult wrong = judged({.lr_factor = 1.0001}, powers);
+  CAPTURE(wrong.out);
+  CHECK(wrong.exit_code == 1);
+  CHECK(wrong.out.find("after.master is in no legal order in ") != std::string::npos);
+
+  const std::string files = "judge " + quoted(call.in) + " " + quoted(call.out);
+  expect_refusal(files + " --accept fp32-powers", "use any-order,fp32-powers");
+  const Call sgd({"sgd_update", "training", "100", "3", "0"});
+  write(sgd.out, sgd.right);
+  expect_refusal("judge " + quoted(sgd.in) + " " + quoted(sgd.out) + " --accept " + powers,
+                 "--accept fp32-powers does not apply to sgd_update");
+}
+
+TEST_CASE(
     "judge: any order shows the result that lost a NaN, and takes another class that is legal") {
   const Call call({"adamw_update", "special", "4001", "3", "0"});
   const auto judged = [&](void (*kernel)(OpCall&)) {
     OpCall made(*call.choice.op, call.choice.shape);
     kernel(made);
     write(call.out, outputs_of(call.choice, made));
-    return judge_call(call.in, call.out, "", true);
+    return judge_call(call.in, call.out, "", {.any_order = true});
   };
   const JudgedCall legal = judged(adamw_decay_as_factor);
   CAPTURE(legal.text);
@@ -307,18 +336,18 @@ TEST_CASE("judge: results in another order pass if accepted, wrong ones never") 
   CAPTURE(strict.text);
   CHECK_FALSE(strict.pass);
   CHECK(strict.text.find("within the bound of any legal order") != std::string::npos);
-  const JudgedCall legal = judge_call(call.in, call.out, "", true);
+  const JudgedCall legal = judge_call(call.in, call.out, "", {.any_order = true});
   CAPTURE(legal.text);
   CHECK(legal.pass);
   CHECK(legal.text.find("other bits than the reference, and at most 0.") != std::string::npos);
   scaled([&](float x) { return x * 0.33333F; });
-  const JudgedCall wrong = judge_call(call.in, call.out, "", true);
+  const JudgedCall wrong = judge_call(call.in, call.out, "", {.any_order = true});
   CHECK_FALSE(wrong.pass);
   CHECK(wrong.text.find("in no legal order: ") != std::string::npos);
   CHECK(run_cli("judge " + quoted(call.in) + " " + quoted(call.out) + " --accept any-order")
             .exit_code == 1);
   expect_refusal("judge " + quoted(call.in) + " " + quoted(call.out) + " --accept anything",
-                 "use bits or any-order");
+                 "use bits, any-order or any-order,fp32-powers");
   expect_refusal("judge " + quoted(call.in) + " " + quoted(call.out) +
                      " --accept any-order --dialect torch-cpu-fused",
                  "leave out one of them");
@@ -327,7 +356,7 @@ TEST_CASE("judge: results in another order pass if accepted, wrong ones never") 
   Outputs truncated = cast.right;
   truncated.begin()->second.bytes[6] ^= std::byte{1};
   write(cast.out, truncated);
-  const JudgedCall one = judge_call(cast.in, cast.out, "", true);
+  const JudgedCall one = judge_call(cast.in, cast.out, "", {.any_order = true});
   CAPTURE(one.text);
   CHECK_FALSE(one.pass);
   CHECK(one.text.find("because it rounds once, to nearest even") != std::string::npos);

@@ -79,4 +79,22 @@ TEST_CASE("plug-in operations: bf16 parameters in place, by bits, in another ord
   }
 }
 
+TEST_CASE("plug-in operations: powers of beta in fp32 pass where they are accepted") {
+  const auto verify = [](const std::string& flags) {
+    return tests::run_cli("verify op/adamw_update/plugin/theirs/fill:training --plugin " +
+                          tests::quoted(tests::build_folder() + "/plugins/powers.so") +
+                          " --second-seed 2 --accept any-order" + flags);
+  };
+  const tests::CliResult strict = verify("");
+  CHECK(strict.exit_code == 1);
+  CHECK(strict.out.find("as if 1 - beta^t were computed from a power in fp32") !=
+        std::string::npos);
+  const tests::CliResult accepted = verify(",fp32-powers");
+  CAPTURE(accepted.out);
+  CHECK(accepted.exit_code == 0);
+  CHECK(accepted.out.find("against any legal order, with powers of beta in fp32") !=
+        std::string::npos);
+  CHECK(accepted.out.find(" by powers of beta in fp32, ") != std::string::npos);
+}
+
 }  // namespace plugin_operations_test

@@ -71,6 +71,8 @@ TEST_CASE("plug-in step: another order passes where it is accepted, and a wrong 
         std::string::npos);
   expect_refusal(verify("byte_gpt_tiny --accept dialect:torch-cpu-fused", "other"),
                  "was given with training cases");
+  expect_refusal(verify("byte_gpt_tiny" + accept + ",fp32-powers", "other"),
+                 "--accept fp32-powers was given with training cases");
   expect_refusal(verify("byte_gpt_tiny --recipe adamw --dtype bf16" + accept, "whole"),
                  "given for steps that are compared in bits");
 }

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "common/base/error.hpp"
+#include "verification/cases/config/acceptance.hpp"
 #include "verification/cases/config/nearest.hpp"
 #include "verification/cases/run_plan.hpp"
 #include "verification/cases/run_report.hpp"
@@ -52,22 +53,6 @@ py::Dict describe_operation(const std::string& name, const std::string& dtype) {
   return dict;
 }
 
-/// How results are judged: the value of accept=.
-struct Acceptance {
-  bool any_order = false;
-  std::string dialect;
-};
-
-Acceptance acceptance(const std::string& word) {
-  if (word == "bits") return {};
-  if (word == "any-order") return {true, {}};
-  const std::string dialect = "dialect:";
-  ZP_CHECK(word.starts_with(dialect) && word.size() > dialect.size(), ErrorCode::config,
-           "accept is '" + word + "'", "it selects the expected results",
-           suggestion(word, {"bits", "any-order"}, "use bits, any-order or dialect:NAME"));
-  return {false, word.substr(dialect.size())};
-}
-
 std::string replaced(std::string text, const std::string& what, const std::string& by) {
   const std::size_t at = text.find(what);
   if (at != std::string::npos) text.replace(at, what.size(), by);
@@ -81,7 +66,10 @@ py::Object judge(const std::string& op, const std::string& dtype,
                  std::uint64_t seed, std::uint64_t second_seed, const std::string& replay,
                  const std::vector<std::string>& notes) {
   const JudgedOp judged = judged_op(op, dtype_of(dtype));
-  const Acceptance accepted = acceptance(accept);
+  const Acceptance accepted = acceptance_of(accept, "accept", AcceptedDialects::yes);
+  ZP_CHECK(!accepted.fp32_powers || judged.op->corrects_bias, ErrorCode::config,
+           "accept is '" + accept + "' for " + judged.op->name,
+           "fp32-powers applies to updates with a bias correction", "use any-order");
   const auto expected = expectation(judged, {variants.begin(), variants.end()}, accepted.dialect);
   const PythonCandidate candidate(name, calls);
   std::vector<verification::OpCaseSpec> cases;
@@ -98,6 +86,7 @@ py::Object judge(const std::string& op, const std::string& dtype,
   options.second_seed = second_seed;
   options.expectation = expected.get();
   options.any_order = accepted.any_order;
+  options.fp32_powers = accepted.fp32_powers;
   options.replay_line = [&](const std::string& id) {
     return replaced(replay, "{fill}", id.substr(id.find("fill:") + 5));
   };
@@ -105,8 +94,7 @@ py::Object judge(const std::string& op, const std::string& dtype,
   report.capabilities = verification::capabilities();
   report.suites = {&verification::op_suite()};
   report.notes = notes;
-  if (!accepted.dialect.empty()) report.held_to = "the dialect " + accepted.dialect;
-  if (accepted.any_order) report.held_to = "any legal order";
+  report.held_to = accepted.text();
   const auto begin = std::chrono::steady_clock::now();
   {
     const py::GilRelease others_may_run;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "common/base/error.hpp"
@@ -60,27 +61,37 @@ class BoundsWithParam final : public CallBounds {
   BoundsWithParam(const Op& op, const Op& base, const OpCall& pristine, const OpCall& candidate)
       : base_(base.bounds(pristine, candidate)),
         param_(operand_named(op, "param")),
-        rounded_(candidate.fresh()) {
+        rounded_(std::make_shared<OpCall>(candidate.fresh())) {
     const std::size_t master = operand_named(op, "master");
     const TensorView from = candidate.view(master);
     if (from.numel > 0)
-      std::memcpy(rounded_.view(master).data, from.data,
+      std::memcpy(rounded_->view(master).data, from.data,
                   static_cast<std::size_t>(from.num_bytes()));
-    round_param(op, rounded_);
+    round_param(op, *rounded_);
   }
 
   ElementBound of(std::size_t operand, std::int64_t index) override {
     if (operand != param_) return base_->of(operand, index);
-    const TensorView want = rounded_.view(param_);
+    const TensorView want = rounded_->view(param_);
     const double value = verification::number(want.dtype, verification::element_bits(want, index));
     if (value == 0) return {0, 0, false, verification::ResultClasses::of(value)};
     return {value, 0, true};
   }
 
+  std::vector<std::unique_ptr<CallBounds>> with_powers() const override {
+    std::vector<std::unique_ptr<CallBounds>> all;
+    for (std::unique_ptr<CallBounds>& base : base_->with_powers())
+      all.push_back(std::unique_ptr<CallBounds>(new BoundsWithParam(std::move(base), *this)));
+    return all;
+  }
+
  private:
+  BoundsWithParam(std::unique_ptr<CallBounds> base, const BoundsWithParam& other)
+      : base_(std::move(base)), param_(other.param_), rounded_(other.rounded_) {}
+
   std::unique_ptr<CallBounds> base_;
   std::size_t param_;
-  OpCall rounded_;
+  std::shared_ptr<OpCall> rounded_;  ///< of every pair of powers
 };
 
 Op with_param(const Op& base, DType dtype) {
