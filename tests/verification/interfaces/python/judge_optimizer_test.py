@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import json
 import unittest
 
 from support import one_sentence
@@ -127,6 +128,9 @@ class Optimizers(unittest.TestCase):
                                                        **({} if wrong == "maximum" else {"amsgrad": False}))
                 self.assertEqual(verdict.status, "fail", verdict.text)
                 self.assertIn(hint, verdict.results[0]["hint"])
+                verdict = zproof.torch.judge_optimizer(by_hand(wrong), maximize=False, accept="any-order,fp32-powers",
+                                                       **({} if wrong == "maximum" else {"amsgrad": False}))
+                self.assertEqual(verdict.status, "fail", verdict.text)
 
     def test_a_first_step_from_other_moments_is_an_error(self):
         verdict = zproof.torch.judge_optimizer(by_hand("first"), amsgrad=False, maximize=False)
@@ -156,6 +160,30 @@ class Optimizers(unittest.TestCase):
         sgd = self.passes(torch.optim.SGD, held_to="any-order|dialect:contract", compile=True, momentum=0.9,
                           nesterov=False, maximize=False)
         self.assertEqual(sgd.status, "pass")
+        self.assertNotIn("powers", sgd.text)
+
+    def test_a_compiled_step_has_powers_of_beta_in_fp32(self):
+        plain = {"compile": True, "amsgrad": False, "maximize": False}
+        for cls in (torch.optim.AdamW, torch.optim.Adam):
+            verdict = self.passes(cls, held_to="^any-order,fp32-powers$", **plain)
+            self.assertIn("note: powers of beta in fp32 are accepted", verdict.text)
+            self.assertGreater(json.loads(verdict.json)["cases"][0]["judged"]["powers"], 1000)
+        strict = zproof.torch.judge_optimizer(cls, accept="any-order", **plain)
+        self.assertEqual(strict.status, "fail", strict.text)
+        self.assertIn("from a power in fp32", strict.results[0]["hint"])
+
+        class Faster(torch.optim.AdamW):
+            def step(self):
+                rates = [group["lr"] for group in self.param_groups]
+                for group in self.param_groups:
+                    group["lr"] *= 1.0001
+                super().step()
+                for group, rate in zip(self.param_groups, rates):
+                    group["lr"] = rate
+
+        verdict = zproof.torch.judge_optimizer(Faster, **plain)
+        self.assertEqual(verdict.status, "fail", verdict.text)
+        self.assertIn("in no legal order", verdict.results[0]["order"])
 
     def test_refused_in_one_sentence(self):
         class WithMore(torch.optim.AdamW):

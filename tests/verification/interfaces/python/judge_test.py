@@ -174,6 +174,26 @@ class Verdicts(unittest.TestCase):
         self.failed(lambda grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2: other(
             grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1 - 1e-3, beta2=beta2), "in no legal order",
             accept="any-order")
+        strict, powers = "any-order", "any-order,fp32-powers"
+
+        def by_powers(grad, master, exp_avg, exp_avg_sq, *, t, lr, eps, weight_decay, beta1, beta2, bias_correction,
+                      later=0, in_root=False):
+            c1, c2 = (F(1) - F(beta) ** F(t + later) if bias_correction else F(1) for beta in (beta1, beta2))
+            exp_avg[...] = F(beta1) * exp_avg + (F(1) - F(beta1)) * grad
+            exp_avg_sq[...] = F(beta2) * exp_avg_sq + (F(1) - F(beta2)) * grad * grad
+            master *= F(1 - lr * weight_decay)
+            root = np.sqrt(exp_avg_sq + F(eps)) / np.sqrt(c2) if in_root else np.sqrt(exp_avg_sq) / np.sqrt(c2) + F(eps)
+            master -= F(lr) / c1 * (exp_avg / root)
+
+        self.failed(by_powers, "from a power in fp32", accept=strict)
+        verdict = judged(by_powers, accept=powers, name="powers")
+        self.assertTrue(verdict, verdict.text)
+        self.assertEqual(verdict.results[0]["held_to"], powers)
+        self.assertGreater(json.loads(verdict.json)["cases"][0]["judged"]["powers"], 1000)
+        for text in (verdict.text, verdict.html()):
+            self.assertIn(" by powers of beta in fp32, ", text)
+        self.failed(functools.partial(by_powers, later=1), "in no legal order", accept=powers)
+        self.failed(functools.partial(by_powers, in_root=True), "in no legal order", accept=powers)
         self.failed(other, "differs from torch-cpu-fused", accept="dialect:torch-cpu-fused")
         skipped = judged(lambda grad: None, "clip_value", accept="dialect:torch-cpu-fused")
         self.assertEqual((skipped.status, skipped.exit_code), ("skipped", 4))
@@ -199,7 +219,8 @@ class Verdicts(unittest.TestCase):
         verdict = judged(adamw, **words)
         self.assertTrue(verdict, verdict.text)
         counts = json.loads(verdict.json)["cases"][0]["judged"]
-        self.assertEqual(counts, {"bits": verdict.results[0]["compared"], "bound": 0, "classes": 0, "nothing": 0})
+        self.assertEqual(counts, {"bits": verdict.results[0]["compared"], "bound": 0, "powers": 0, "classes": 0,
+                                  "nothing": 0})
         self.assertIn("by bits, 0 by bound, 0 by class, 0 not at all", verdict.text)
         self.assertIn("by bits, 0 by bound, 0 by class, 0 not at all", verdict.html())
 
@@ -207,6 +228,7 @@ class Verdicts(unittest.TestCase):
         for words, held_to, title in [
             ({}, "contract", "python adamw against the reference"),
             ({"accept": "any-order"}, "any-order", "python adamw against any legal order"),
+            ({"accept": "any-order,fp32-powers"}, "any-order,fp32-powers", "legal order, with powers of beta in fp32"),
             ({"accept": "dialect:torch-cpu-single"}, "dialect:torch-cpu-single", "adamw against the dialect torch-cpu-single"),
             ({"accept": "dialect:torch-cpu-fused", "dtype": "bf16"}, "dialect:torch-cpu-fused", "the dialect torch-cpu"),
         ]:
@@ -274,6 +296,9 @@ class Verdicts(unittest.TestCase):
             (ValueError, "did you mean ties?", lambda: judged(adamw, fills="tise")),
             (ValueError, "fills is empty", lambda: judged(adamw, fills=[])),
             (ValueError, "did you mean any-order?", lambda: judged(adamw, accept="any_order")),
+            (ValueError, "use any-order,fp32-powers", lambda: judged(adamw, accept="fp32-powers")),
+            (ValueError, "fp32-powers applies to updates with a bias correction",
+             lambda: judged(lambda source: None, "cast_to_bf16", accept="any-order,fp32-powers")),
             (ValueError, "did you mean torch-cpu-fused?", lambda: judged(adamw, accept="dialect:torch-cpu-fusd")),
             (ValueError, "did you mean bf16?", lambda: judged(adamw, dtype="bf17")),
             (ValueError, "does not go with dtype", lambda: judged(adamw, "clip", dtype="bf16")),

@@ -97,7 +97,8 @@ def _judging_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=1, help="of the first inputs (default: 1)")
     command.add_argument("--second-seed", type=int, help="of the second inputs (default: drawn)")
     command.add_argument("--accept", default="bits", help="bits; any-order, updates in any legal order of operations; "
-                         "or dialect:NAME, the bits of another library (default: bits)")
+                         "any-order,fp32-powers, also with powers of beta in fp32; or dialect:NAME, the bits of another "
+                         "library (default: bits)")
     command.add_argument("--framework", default="numpy", help="arrays the callable gets: numpy, torch (default: numpy)")
     command.add_argument("--device", default="cpu", help="where torch's tensors are (default: cpu)")
 

@@ -25,10 +25,12 @@ class Verdict:
         passed: every case passed (nothing failed, nothing was mistrusted, something was judged).
         status: "pass", or the worst status of a case: "fail", "mistrusted", "skipped", "error", "tampered".
         exit_code: as of ``zeroproof verify``: 0 passed, 1 something differs, 4 nothing was proved, 9 it raised.
-        results: a dict for every case: id, status, reason, held_to ("contract", "dialect:NAME", "any-order", "bound"),
-            compared, differing, failure (one line), details (several), hint, order, replay.
+        results: a dict for every case: id, status, reason, held_to ("contract", "dialect:NAME", "any-order",
+            "any-order,fp32-powers", "bound"), compared, differing, failure (one line), details (several), hint, order,
+            replay.
         flags: of ``python -m zproof verify``, for the same settings.
-        notes: skipped variants, with the reason; part of :attr:`text` and :attr:`json`.
+        notes: skipped variants and powers of beta in fp32 that judge_optimizer accepts, with the reason; part of
+            :attr:`text` and :attr:`json`.
         source: file and line of the callable, ("", 0) if unknown.
     """
 
@@ -120,8 +122,9 @@ def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | 
         fills: distributions of the inputs: "all", "training", "ties", "special", ... or several of them.
         seed: of the first inputs.
         second_seed: of the second inputs, another number; None draws it. The report and its replay line have it.
-        accept: "bits"; "any-order" for updates in any legal order of operations; "dialect:NAME" for the bits of
-            another library (``zeroproof explain dialects``).
+        accept: "bits"; "any-order" for updates in any legal order of operations; "any-order,fp32-powers" for those that
+            also compute beta^t of a bias correction in fp32 ([Bound:powers]); "dialect:NAME" for the bits of another
+            library (``zeroproof explain dialects``).
         framework: "numpy", or "torch" for tensors (bf16 as torch.bfloat16). In numpy bf16 and fp8 are ml_dtypes' if
             that package is installed, else unsigned integers with their bits.
         device: with torch: device of the tensors passed to ``fn``; results are copied back.

@@ -25,9 +25,12 @@ _DIALECTS = {
 }
 _DIALECTS["adamw"] = _DIALECTS["adam"]
 
+_POWERS = ("powers of beta in fp32 are accepted ([Bound:powers]), because torch.compile computes 1 - beta^t from them; "
+           "accept='any-order' refuses them")
+
 
 def judge_optimizer(optimizer: Callable[..., Any], op: str | None = None, dtype: str = "fp32", *,
-                    accept: str = "any-order", compile: bool = False, fills: str | Iterable[str] = "training",
+                    accept: str | None = None, compile: bool = False, fills: str | Iterable[str] = "training",
                     seed: int = 1, second_seed: int | None = None, device: str = "cpu", **options: Any) -> Verdict:
     """Judges an optimizer class: ``zproof.torch.judge_optimizer(torch.optim.AdamW, fused=True)``.
 
@@ -45,9 +48,11 @@ def judge_optimizer(optimizer: Callable[..., Any], op: str | None = None, dtype:
         op: "adamw", "adam", "sgd", "sgd_ema" or "lion", if the name of the class does not say so.
         dtype: "fp32"; or "bf16" for parameters without fp32 masters and with fp32 moments.
         accept: "any-order" holds it to the bits of a dialect that zproof knows if it has them on typical inputs, else to
-            any legal order; or "bits", "dialect:NAME". ``held_to`` of the verdict's results names it.
+            any legal order; or "any-order,fp32-powers", "bits", "dialect:NAME". ``held_to`` of the verdict's results
+            names it. None is "any-order", for a compiled Adam or AdamW "any-order,fp32-powers".
         compile: the step is compiled by ``torch.compile``, for parameters of 1, 7, 65 and 1,023 elements that hold the
-            elements of a call one portion after the other.
+            elements of a call one portion after the other. It computes beta^t of Adam and AdamW in fp32; a note of the
+            report says that this is accepted.
         fills, seed, second_seed: as of :func:`zproof.judge`; "all" adds ties, infinities, NaN and more.
         device: of the parameters.
         options: of the class: ``foreach``, ``fused``, ``capturable`` and others are passed on. Hyperparameters are the
@@ -66,7 +71,7 @@ def judge_optimizer(optimizer: Callable[..., Any], op: str | None = None, dtype:
     framework_named("torch", device)
     from .torch_optimizer import TorchOptimizer
 
-    accept, dtype = word("accept", accept), word("dtype", dtype)
+    dtype = word("dtype", dtype)
     if dtype not in ("fp32", "bf16"):
         raise ValueError(f"dtype is '{dtype}' (it is that of the parameters); use fp32 or bf16")
     second_seed = draw_seed() if second_seed is None else count("second_seed", second_seed)
@@ -76,12 +81,18 @@ def judge_optimizer(optimizer: Callable[..., Any], op: str | None = None, dtype:
         from .compiled_optimizer import CompiledOptimizer
 
         theirs.step_by = CompiledOptimizer(theirs)
+    with_powers = accept is None and compile and theirs.op in ("adam", "adamw")
+    if accept is None:
+        accept = "any-order,fp32-powers" if with_powers else "any-order"
+    accept = word("accept", accept)
     replay = theirs.call_text("{fill}", seed, second_seed, accept)
 
     def verdict(accept: str, fills: str | Iterable[str], most: int | None = None) -> Verdict:
         def opened(op: str, dtype: str, operation: Any, framework: str, device: str) -> tuple[Calling, Any]:
             calling = Calling(theirs.function(operation), operation, framework_named(framework, device))
             theirs.choose(calling, operation)
+            if with_powers and not accept.startswith("dialect:"):
+                calling.notes.append(_POWERS)
             calling.variants = calling.variants[:most]
             return calling, _zproof.GuardedCalls(op, dtype, calling.invoke, calling.framework.read_only)
 
@@ -90,7 +101,7 @@ def judge_optimizer(optimizer: Callable[..., Any], op: str | None = None, dtype:
 
     threads = theirs.torch.get_num_threads()
     try:
-        for dialect in _DIALECTS.get(theirs.op, []) if accept == "any-order" and dtype == "fp32" else []:
+        for dialect in _DIALECTS.get(theirs.op, []) if accept.startswith("any-order") and dtype == "fp32" else []:
             if verdict("dialect:" + dialect, "training", 1):
                 exact = verdict("dialect:" + dialect, fills)
                 if exact:
