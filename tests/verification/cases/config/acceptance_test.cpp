@@ -50,7 +50,7 @@ TEST_CASE("acceptance: other words are refused in one sentence") {
     refused(words, "; use any-order,fp32-powers");
   refused("any_order", "did you mean any-order?");
   refused("any-order,fp32-power", "did you mean any-order,fp32-powers?");
-  refused("any-order,any-order", "did you mean");
+  refused("any-order,any-order", "use bits");
   refused("sideways", "use bits, any-order, any-order,fp32-powers or dialect:NAME");
   refused("sideways", "use bits, any-order or any-order,fp32-powers", AcceptedDialects::no);
   for (const char* words : {"dialect:", "dialect:torch-sgd,fp32-powers"})
