@@ -1,13 +1,17 @@
 #include "verification/cli/expect.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "common/base/error.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/cli/flag_scope.hpp"
 #include "verification/compare/tensors/set_report.hpp"
+#include "verification/report/format.hpp"
 #include "verification/report/github.hpp"
 #include "verification/report/report_files.hpp"
+#include "verification/report/report_style.hpp"
 #include "verification/tools/train/dump/dump.hpp"
 #include "verification/tools/train/dump/expected.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
@@ -55,30 +59,75 @@ std::string words(const std::vector<std::string>& all) {
 /// The order of operations of the expected numbers.
 constexpr const char* dialect = "contract";
 
-std::string text_of(const Expectation& found, const Experiment& experiment, const std::string& file,
-                    bool rows) {
+/// "0.43 of its bound", or "equal" for numbers with one result in every order.
+std::string legal_text(const Expectation& found, const DumpPlan& plan, const BufferRow& row) {
+  const BufferRow& beyond = *std::ranges::find(found.beyond, row.name, &BufferRow::name);
+  double share = 0;
+  std::int64_t unjudged = 0;
+  for (std::size_t i = 0; i < found.tensors.size(); ++i) {
+    if (plan.buffers()[found.tensors[i].buffer].name != row.name) continue;
+    share = std::max(share, found.legal->shares[i]);
+    unjudged += found.legal->unjudged[i];
+  }
+  if (!beyond.equal() && !(share > 1))
+    return fmt::format("differs from step {}", beyond.first_step);
+  if (!beyond.equal())
+    return fmt::format("beyond its bound from step {}", beyond.first_step);
+  if (unjudged > 0) return fmt::format("{} not judged", grouped(unjudged));
+  return share > 0 ? fmt::format("{:.2g} of its bound", share) : "equal";
+}
+
+/// The last line.
+std::string conclusion(const Expectation& found) {
+  if (found.equal()) return "all bits are equal";
+  if (!found.legal) return "not equal";
+  if (!found.legal->beyond.equal()) return "in no legal order";
+  if (found.legal->num_unjudged > 0)
+    return fmt::format(
+        "not judged: {} elements are outside the conditions of their bounds (values of 2^126 and "
+        "above,\nor sums that may overflow), and their bits differ",
+        grouped(found.legal->num_unjudged));
+  return fmt::format("within the bounds of any legal order: at most {:.2g} of them",
+                     found.legal->share);
+}
+
+std::string text_of(const Expectation& found, const DumpPlan& plan, const Experiment& experiment,
+                    const std::string& file, bool rows) {
   std::string text =
       "theirs   " + file + "\nagainst  the undistributed optimizer: " + experiment.workload() +
       " " + experiment.recipe() + " " + std::string(name(experiment.param_dtype())) +
       "\nsteps    " + numbers(found.steps) + "\nstart    " +
       (found.start.empty() ? "the run's own" : "theirs, step 0: " + words(found.start)) +
       "\ndialect  " + dialect + "\n";
+  if (found.legal)
+    text += std::string("accept   any-order, with betas ") +
+            (found.legal->fp64_betas ? "in fp64\n" : "rounded to fp32\n");
   if (!found.ignored.empty())
     text += "ignored  " + std::to_string(found.ignored.size()) + " tensors of theirs\n";
-  text += "\n" + buffer_table(found.rows, [](const BufferRow& row) {
+  text += "\n" + buffer_table(found.rows, [&](const BufferRow& row) {
+            if (found.legal) return legal_text(found, plan, row);
             return row.equal() ? std::string("equal")
                                : "differs from step " + std::to_string(row.first_step);
           });
   if (rows) text += "\n" + set_table(found.comparison, "the expectation", "their file", true);
-  if (!found.first.empty()) text += "\n" + found.first;
-  return text + (found.equal() ? "\nall bits are equal\n" : "\nnot equal\n");
+  const std::string& first = found.legal ? found.legal->first : found.first;
+  if (!first.empty()) text += "\n" + first;
+  return text + "\n" + conclusion(found) + "\n";
 }
 
 std::string json_of(const Expectation& found, const Experiment& experiment,
                     const std::string& file) {
   Json tensors = Json::array(), buffers = Json::array();
-  for (const TensorDifference& tensor : found.comparison.tensors)
-    tensors.push_back(to_json_value(tensor));
+  for (std::size_t i = 0; i < found.comparison.tensors.size(); ++i) {
+    Json tensor = to_json_value(found.comparison.tensors[i]);
+    if (found.legal) {
+      const double share = found.legal->shares[i];
+      tensor["share_of_bound"] = std::isfinite(share) ? Json(share) : Json("inf");
+      tensor["beyond_bound"] = found.legal->beyond.tensors[i].bits.differing;
+      tensor["not_judged"] = found.legal->unjudged[i];
+    }
+    tensors.push_back(tensor);
+  }
   for (const BufferRow& row : found.rows) {
     Json buffer = to_json_value(row.totals);
     buffer["buffer"] = row.name;
@@ -86,7 +135,7 @@ std::string json_of(const Expectation& found, const Experiment& experiment,
     buffer["first_step"] = row.equal() ? Json() : Json(row.first_step);
     buffers.push_back(buffer);
   }
-  const Json json = {{"schema", expect_schema},
+  Json json = {{"schema", expect_schema},
                      {"theirs", file},
                      {"workload", experiment.workload()},
                      {"recipe", experiment.recipe()},
@@ -100,6 +149,15 @@ std::string json_of(const Expectation& found, const Experiment& experiment,
                      {"total", to_json_value(found.comparison.totals)},
                      {"buffers", buffers},
                      {"tensors", tensors}};
+  if (found.legal) {
+    const double share = found.legal->share;
+    json["legal"] = {{"accepted", found.legal->accepted()},
+                     {"betas", found.legal->fp64_betas ? "fp64" : "fp32"},
+                     {"share_of_bound", std::isfinite(share) ? Json(share) : Json("inf")},
+                     {"beyond_bound", found.legal->beyond.totals.differing},
+                     {"not_judged", found.legal->num_unjudged},
+                     {"first", found.legal->first}};
+  }
   return json.dump(1) + "\n";
 }
 
@@ -124,21 +182,29 @@ int run_expect(const VerifyRequest& request) {
     check_not_input(file, {request.expect, request.phase_names, request.cases.gradients,
                            request.cases.config_file, request.cases.text});
   }
-  require_applicable(request.cases);
-  const VerifyOptions options = options_from(request.cases);
+  CaseFlags flags = request.cases;
+  const bool any_order = flags.accept == "any-order";
+  ZP_CHECK(any_order || flags.accept.empty() || flags.accept == "bits", ErrorCode::config,
+           "--accept is '" + flags.accept + "'", "it selects how the numbers are compared",
+           suggestion(flags.accept, {"bits", "any-order"}));
+  flags.accept.clear();  // of plug-ins otherwise
+  require_applicable(flags);
+  const VerifyOptions options = options_from(flags);
   const Selection selection = select_cases(options);
   if (!selection.unmatched.empty()) return nothing_matches(options, selection);
   const Experiment experiment = experiment_of(options, only_trajectory(selection, "--expect"));
   const DumpPlan plan(experiment, DumpPlan::Content::gradients);
   const PhaseNames names =
       request.phase_names.empty() ? PhaseNames() : PhaseNames::read(request.phase_names, plan);
-  const Expectation found = compare_expected(experiment, plan, request.expect, names);
+  const Expectation found = compare_expected(experiment, plan, request.expect, names, any_order);
   if (targets.text)
-    std::fputs(text_of(found, experiment, request.expect, request.rows).c_str(), stdout);
-  if (targets.github && !found.equal()) {
+    std::fputs(text_of(found, plan, experiment, request.expect, request.rows).c_str(), stdout);
+  const bool accepted = found.legal ? found.legal->accepted() : found.equal();
+  if (targets.github && !accepted) {
     const std::string& source = *targets.github;
     std::fputs(github_command("error", {source.empty() ? request.expect : source},
-                              "zeroproof: not equal", found.first)
+                              "zeroproof: " + conclusion(found),
+                              found.legal ? found.legal->first : found.first)
                    .c_str(),
                stdout);
   }
@@ -146,7 +212,8 @@ int run_expect(const VerifyRequest& request) {
     write_report_file(file, json_of(found, experiment, request.expect));
     if (targets.text) std::printf("report: %s\n", file.c_str());
   }
-  return found.equal() ? 0 : 1;
+  const bool only_unjudged = found.legal && found.legal->beyond.equal();
+  return accepted ? 0 : only_unjudged ? 4 : 1;
 }
 
 }  // namespace zeroproof::verification

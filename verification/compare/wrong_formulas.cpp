@@ -342,7 +342,10 @@ class Model {
     const ElementState before{at(b.master, i), a_.lost_exp_avg ? 0 : at(b.exp_avg, i),
                               a_.lost_exp_avg_sq ? 0 : at(b.exp_avg_sq, i), at(b.max_exp_avg_sq, i),
                               at(b.momentum_buffer, i)};
-    UpdateBound bound = moments_(static_cast<float>(at(r.grad, i) * a_.grad_factor), before);
+    const auto grad = static_cast<float>(at(r.grad, i) * a_.grad_factor);
+    UpdateBound bound = r.grad_error.empty()
+                            ? moments_(grad, before)
+                            : moments_({grad, a_.grad_factor * r.grad_error[i]}, exactly(before));
     if (!a_.adaptive()) return bound;
     using Value = UpdateBounds::Value;
     const ElementBound& root =
@@ -352,7 +355,7 @@ class Model {
                                    : Value{bound.exp_avg.exact, bound.exp_avg.allowed};
     const Value v =
         a_.old_exp_avg_sq ? Value{at(b.exp_avg_sq, i), 0} : Value{root.exact, root.allowed};
-    bound.master = master_.master(before.master, m, {v.exact + a_.in_root, v.error});
+    bound.master = master_.master({before.master, 0}, m, {v.exact + a_.in_root, v.error});
     bound.master.judged = bound.master.judged && judged;
     return bound;
   }
@@ -494,8 +497,10 @@ std::optional<double> share_of_bound(const UpdateSetup& setup, Span<const Update
       tensors,
       [&](const UpdateResults& r, std::int64_t i) {
         const UpdateState& b = r.before;
-        return bounds(r.grad[i], {at(b.master, i), at(b.exp_avg, i), at(b.exp_avg_sq, i),
-                                  at(b.max_exp_avg_sq, i), at(b.momentum_buffer, i)});
+        const ElementState before{at(b.master, i), at(b.exp_avg, i), at(b.exp_avg_sq, i),
+                                  at(b.max_exp_avg_sq, i), at(b.momentum_buffer, i)};
+        return r.grad_error.empty() ? bounds(r.grad[i], before)
+                                    : bounds({r.grad[i], r.grad_error[i]}, exactly(before));
       },
       [&](const ElementBound& bound, float got) {
         worst = std::max(worst, bound.ratio(got));

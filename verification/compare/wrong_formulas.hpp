@@ -20,6 +20,7 @@ struct UpdateState {
 struct UpdateResults {
   Span<const float> grad;
   UpdateState before, after;
+  Span<const double> grad_error = {};  ///< how far the gradient may be from `grad`; empty: 0
 };
 
 /// Settings of an update. Betas are fp64: libraries differ in where they round them.

@@ -20,6 +20,25 @@ struct ElementState {
   float momentum_buffer = 0;
 };
 
+/// A value in exact arithmetic, and how far an input or a result may be from it.
+struct BoundedValue {
+  long double exact = 0, error = 0;
+};
+
+/// State of one element after steps in any legal order ([Bound:steps]); members as in ElementState.
+struct BoundedState {
+  BoundedValue master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;
+};
+
+/// A state without errors.
+inline BoundedState exactly(const ElementState& state) {
+  return {{state.master, 0},
+          {state.exp_avg, 0},
+          {state.exp_avg_sq, 0},
+          {state.max_exp_avg_sq, 0},
+          {state.momentum_buffer, 0}};
+}
+
 struct UpdateBound {
   ElementBound master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;
 };
@@ -34,6 +53,9 @@ class UpdateBounds {
   UpdateBounds(const OptimizerHyper& hyper, std::int64_t t, float trust_ratio = 1);
 
   UpdateBound operator()(float grad, const ElementState& before) const;
+  /// Of inputs with errors of their own ([Bound:steps]). Results outside the conditions are not judged, and have every
+  /// class.
+  UpdateBound operator()(const BoundedValue& grad, const BoundedState& before) const;
 
   /// For programs that compute with fp64 betas: those in `hyper` were rounded to fp32.
   void set_betas(double beta1, double beta2);
@@ -45,27 +67,25 @@ class UpdateBounds {
   void set_new_weights(double of_average, double of_square);
 
   using Real = long double;
-  struct Value {
-    Real exact, error;
-  };
+  using Value = BoundedValue;
 
   /// master of adamw, adam and lamb, from new moments of known error; with amsgrad `square` is the
   /// maximum.
-  ElementBound master(float before, const Value& average, const Value& square) const;
+  ElementBound master(const Value& before, const Value& average, const Value& square) const;
 
  private:
-  Value gradient(float grad, const ElementState& before) const;
-  static Value average(Real weight, Real new_weight, float old, const Value& grad);
-  Value square(float old, const Value& grad) const;
+  Value gradient(const Value& grad, const BoundedState& before) const;
+  static Value average(Real weight, Real new_weight, const Value& old, const Value& grad);
+  Value square(const Value& old, const Value& grad) const;
   Value adaptive_step(const Value& average, const Value& square, bool& valid) const;
-  Value decayed(float master, const Value& step) const;
+  Value decayed(const Value& master, const Value& step) const;
   /// A part of the update times the trust ratio.
   Value scaled(const Value& part) const;
-  Value moved(float master, const Value& direction) const;
-  bool no_overflow(const Value& grad, float old) const;
-  void adam(float grad, const ElementState& before, UpdateBound& bound) const;
-  void lion(float grad, const ElementState& before, UpdateBound& bound) const;
-  void sgd(float grad, const ElementState& before, UpdateBound& bound) const;
+  Value moved(const Value& master, const Value& direction) const;
+  bool no_overflow(const Value& grad, const Value& old) const;
+  void adam(const Value& grad, const BoundedState& before, UpdateBound& bound) const;
+  void lion(const Value& grad, const BoundedState& before, UpdateBound& bound) const;
+  void sgd(const Value& grad, const BoundedState& before, UpdateBound& bound) const;
 
   OptimizerHyper hyper_;
   std::int64_t t_;

@@ -46,6 +46,7 @@ RunNorm::RunNorm(const RunStep& step, const std::string& kind, double loss_scale
         }
         if (const auto values = step.ranks[r].read(kind, parameter)) add_format(values->dtype);
         parts_.push_back({p, r, *parameter.sum_squares, parameter.numel});
+        parts_.back().powers.add_unknown(*parameter.sum_squares, parameter.numel);
         continue;
       }
       if (parameter.owned.empty()) continue;
@@ -55,6 +56,7 @@ RunNorm::RunNorm(const RunStep& step, const std::string& kind, double loss_scale
         const Real power = power_of(x, std::isinf(p_) ? 1 : p_);
         part.power_sum = std::isinf(p_) && !std::isnan(power) ? std::max(part.power_sum, power)
                                                               : part.power_sum + power;
+        if (!std::isinf(p_) && std::isfinite(power)) part.powers.add(power);
       }
       add_format(values.dtype);
       parts_.push_back(part);
@@ -84,23 +86,43 @@ Real RunNorm::exact() const { return norm_of(total()); }
 ElementBound RunNorm::bound() const {
   const Real norm = exact();
   if (!std::isfinite(norm)) return {norm, 0, true};
-  std::int64_t all = 0, largest = 0;
+  std::int64_t all = 0;
   for (const Part& part : parts_) {
     if (step_->parameter(part.parameter).replicated && part.rank != 0) continue;
     all += part.numel;
-    largest = std::max(largest, part.numel);
   }
   const Real scaling = loss_scale_ == 1 ? 0 : roundings(3, bounds::u);
   if (std::isinf(p_)) return {norm, (scaling * norm + bounds::eta) * bounds::slack, true};
   Real error = norm_error(static_cast<Real>(all), p_);
   if (error < 0) {
-    const Real one = norm_error(static_cast<Real>(largest), p_);
+    const Real one = error_of_parts();
     const Real joined = norm_error(static_cast<Real>(parts_.size()), p_);
     error = one < 0 || joined < 0 ? -1 : (1 + one) * (1 + joined) - 1;
   }
   if (error < 0 || !(norm < bounds::largest)) return {norm, 0, false};
   // A program may take the norm in a format that it then rounds to fp32 once more.
   return {norm, ((error + scaling + bounds::u) * norm + bounds::eta) * bounds::slack, true};
+}
+
+Real RunNorm::error_of_parts() const {
+  const Real all = total();
+  Real most = 0, powers = 0;
+  for (const Part& part : parts_) {
+    if (step_->parameter(part.parameter).replicated && part.rank != 0) continue;
+    Real error = norm_error(static_cast<Real>(part.numel), p_);
+    if (error < 0) error = part.powers.norm_error(p_);
+    if (error < 0) return -1;
+    most = std::max(most, error);
+    powers += std::pow(error, p_) * part.power_sum / all;
+  }
+  // By the triangle inequality, which norms of p below 1 do not have.
+  return p_ >= 1 ? std::min(most, std::pow(powers, 1 / p_)) : most;
+}
+
+bool RunNorm::is_wide() const {
+  return !std::isinf(p_) && std::ranges::any_of(parts_, [&](const Part& part) {
+    return norm_error(static_cast<Real>(part.numel), p_) < 0;
+  });
 }
 
 std::vector<RunNorm::Wrong> RunNorm::wrong_norms(std::size_t rank) const {
@@ -167,10 +189,10 @@ std::vector<RunNorm::Wrong> RunNorm::wrong_norms(std::size_t rank) const {
   return wrong;
 }
 
-std::string wrong_norm_text(const RunNorm& norm, std::size_t rank, double got) {
+std::string wrong_norm_text(const RunNorm& norm, std::size_t rank, double got, double least) {
   constexpr long double near = 1e-5L;
   for (const RunNorm::Wrong& wrong : norm.wrong_norms(rank)) {
-    if (!(std::fabs(wrong.value - norm.exact()) > 4 * near * norm.exact())) continue;
+    if (!(std::fabs(wrong.value - norm.exact()) > static_cast<Real>(least) * norm.exact())) continue;
     if (std::fabs(static_cast<long double>(got) - wrong.value) <= near * wrong.value)
       return "as if " + wrong.text;
   }

@@ -7,6 +7,7 @@
 
 #include "verification/compare/bounds/element_bound.hpp"
 #include "verification/compare/bounds/model.hpp"
+#include "verification/compare/bounds/power_sum.hpp"
 #include "verification/tools/judge_run/recording.hpp"
 
 namespace zeroproof::verification {
@@ -19,6 +20,7 @@ class RunNorm {
     std::size_t parameter = 0, rank = 0;
     Real power_sum = 0;
     std::int64_t numel = 0;
+    PowerSum powers = {};  ///< of finite gradients; not of the largest |x|
   };
 
   /// Of the tensors KIND, "reduced" or "before.grad".
@@ -34,8 +36,10 @@ class RunNorm {
   Real norm_of(Real power_sum) const;
   Real total() const;
 
-  /// [Bound:norm]; above its number of elements, of the norm of the norms of the parts. Not judged beyond that.
+  /// [Bound:norm]; above its number of elements, of the norm of the norms of the parts, each by [Bound:norm_large].
   ElementBound bound() const;
+  /// True if a part has more elements than [Bound:norm] is for: the bound is then wide.
+  bool is_wide() const;
 
   /// A wrong way to the norm.
   struct Wrong {
@@ -52,10 +56,13 @@ class RunNorm {
   std::vector<Part> parts_;
   std::string missing_;
 
+  /// The largest relative error of the norm of norms, without that of joining them; negative if there is none.
+  Real error_of_parts() const;
   void add_format(DType dtype) { format_ = !format_ || *format_ == dtype ? dtype : DType::fp32; }
 };
 
-/// The wrong way that gives this value, as the end of a sentence; "" for none or several pages of them.
-std::string wrong_norm_text(const RunNorm& norm, std::size_t rank, double got);
+/// The wrong way that gives this value, as the end of a sentence; "" for none. least: relative distance of a wrong norm
+/// from the right one.
+std::string wrong_norm_text(const RunNorm& norm, std::size_t rank, double got, double least);
 
 }  // namespace zeroproof::verification

@@ -16,6 +16,7 @@
 #include "verification/model/recorded.hpp"
 #include "verification/report/format.hpp"
 #include "verification/tools/train/dump/dump.hpp"
+#include "verification/tools/train/dump/legal_run.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -213,21 +214,6 @@ std::vector<std::string> take_start(const Theirs& theirs, const DumpPlan& plan,
   return taken;
 }
 
-/// A tensor of a file, in memory.
-class Loaded {
- public:
-  Loaded(const SafetensorsReader& reader, const SafeTensor& tensor)
-      : bytes_(tensor.num_bytes()), numel_(tensor.numel()), dtype_(*buffer_dtype(tensor.dtype)) {
-    if (!bytes_.empty()) reader.read(tensor, 0, bytes_);
-  }
-  TensorView view() { return {bytes_.data(), dtype_, numel_}; }
-
- private:
-  std::vector<std::byte> bytes_;
-  std::int64_t numel_;
-  DType dtype_;
-};
-
 /// A likely cause of the first difference, from the expected numbers of the same parameter and of
 /// the step before, as far as the file has them; "" if none is found.
 std::string hint_of(const Experiment& experiment, const DumpPlan& plan, const Expectation& found,
@@ -269,7 +255,8 @@ std::string hint_of(const Experiment& experiment, const DumpPlan& plan, const Ex
 }  // namespace
 
 Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan,
-                             const std::string& file, const PhaseNames& names) {
+                             const std::string& file, const PhaseNames& names,
+                             bool any_order) {
   const Theirs theirs(experiment, plan, file, names);
   Expectation result;
   result.ignored = theirs.ignored();
@@ -284,6 +271,8 @@ Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan,
   Snapshot start(experiment.initial_state());
   result.start = take_start(theirs, plan, experiment.scaler(), start);
   const FullState state = start.full();
+  // Before anything is computed: settings without such bounds are refused.
+  if (any_order) LegalRun(experiment, state, false);
 
   const TemporaryFile expected("the numbers that are compared with " + file + " are kept there");
   write_dump(experiment, plan, result.tensors, expected.path(), "", &state);
@@ -297,6 +286,15 @@ Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan,
   result.first = first_difference(plan, result.tensors, result.comparison);
   const std::string cause = hint_of(experiment, plan, result, ours, theirs);
   if (!cause.empty()) result.first += "hint      " + cause + "\n";
+  if (!any_order) return result;
+  const auto load = [&](const DumpTensor& tensor) -> std::unique_ptr<Loaded> {
+    const SafeTensor* found = theirs.find(tensor);
+    const bool fits = found != nullptr && found->dtype == tensor.spec.dtype &&
+                      found->shape == tensor.spec.shape;
+    return fits ? std::make_unique<Loaded>(theirs.reader(), *found) : nullptr;
+  };
+  result.legal = judge_legal(experiment, plan, result.tensors, result.comparison, state, load);
+  result.beyond = buffer_rows(plan, result.tensors, result.legal->beyond);
   return result;
 }
 
