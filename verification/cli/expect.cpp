@@ -71,8 +71,7 @@ std::string legal_text(const Expectation& found, const DumpPlan& plan, const Buf
   }
   if (!beyond.equal() && !(share > 1))
     return fmt::format("differs from step {}", beyond.first_step);
-  if (!beyond.equal())
-    return fmt::format("beyond its bound from step {}", beyond.first_step);
+  if (!beyond.equal()) return fmt::format("beyond its bound from step {}", beyond.first_step);
   if (unjudged > 0) return fmt::format("{} not judged", grouped(unjudged));
   return share > 0 ? fmt::format("{:.2g} of its bound", share) : "equal";
 }
@@ -136,19 +135,19 @@ std::string json_of(const Expectation& found, const Experiment& experiment,
     buffers.push_back(buffer);
   }
   Json json = {{"schema", expect_schema},
-                     {"theirs", file},
-                     {"workload", experiment.workload()},
-                     {"recipe", experiment.recipe()},
-                     {"dtype", std::string(name(experiment.param_dtype()))},
-                     {"dialect", dialect},
-                     {"steps", Json(found.steps)},
-                     {"start", Json(found.start)},
-                     {"ignored", Json(found.ignored)},
-                     {"equal", found.equal()},
-                     {"first", found.first},
-                     {"total", to_json_value(found.comparison.totals)},
-                     {"buffers", buffers},
-                     {"tensors", tensors}};
+               {"theirs", file},
+               {"workload", experiment.workload()},
+               {"recipe", experiment.recipe()},
+               {"dtype", std::string(name(experiment.param_dtype()))},
+               {"dialect", dialect},
+               {"steps", Json(found.steps)},
+               {"start", Json(found.start)},
+               {"ignored", Json(found.ignored)},
+               {"equal", found.equal()},
+               {"first", found.first},
+               {"total", to_json_value(found.comparison.totals)},
+               {"buffers", buffers},
+               {"tensors", tensors}};
   if (found.legal) {
     const double share = found.legal->share;
     json["legal"] = {{"accepted", found.legal->accepted()},

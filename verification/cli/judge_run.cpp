@@ -17,7 +17,7 @@ namespace zeroproof::verification {
 namespace {
 
 struct JudgeRunFlags {
-  std::string folder, steps, accumulate = "any";
+  std::string folder, steps, accumulate = "any", schedule;
   std::vector<std::string> reports;
 };
 
@@ -32,9 +32,13 @@ int judge_recording(const JudgeRunFlags& flags) {
            "--accumulate is '" + flags.accumulate + "'",
            "sums in bf16 and fp16 are right and named, or wrong",
            suggestion(flags.accumulate, {"any", "fp32"}));
+  settings.schedule = flags.schedule;
   settings.phases.only_fp32 = flags.accumulate == "fp32";
   const ReportTargets targets = parse_targets(flags.reports);
-  for (const std::string& file : targets.files()) check_report_file(file);
+  for (const std::string& file : targets.files()) {
+    check_report_file(file);
+    check_not_input(file, {flags.schedule});
+  }
   RunReport report;
   {
     ProgressBar bar;
@@ -57,6 +61,10 @@ void add_judge_run(CommandSet& commands) {
   command.option("--steps", flags->steps, "judge only these, as in 3..8 or 3");
   command.option("--accumulate", flags->accumulate,
                  "any: sums in bf16 or fp16 are right, and named; fp32: they are wrong");
+  command.option(
+      "--schedule", flags->schedule,
+      "TOML file with optimizer.lr, [schedule] and [[param_group]]: the rate of each step is "
+      "judged by it");
   command.words("--report", flags->reports,
                 "text, json:FILE, junit:FILE, html:FILE, or several with commas between "
                 "(default: text)");

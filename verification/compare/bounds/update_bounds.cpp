@@ -65,9 +65,9 @@ UpdateBounds::Value UpdateBounds::gradient(const Value& grad, const BoundedState
   const Real g = hyper_.maximize ? -grad.exact : grad.exact;
   if (decay_ == 0 || traits_of(hyper_.rule).decay != DecayKind::coupled) return {g, grad.error};
   const Real carried = grad.error + decay_ * before.master.error;
-  return {g + decay_ * before.master.exact,
-          gamma_of(1) * most(grad) + gamma_of(3) * decay_ * most(before.master) + 2 * eta +
-              carried};
+  return {
+      g + decay_ * before.master.exact,
+      gamma_of(1) * most(grad) + gamma_of(3) * decay_ * most(before.master) + 2 * eta + carried};
 }
 
 /// weight * old + new_weight * g, or old + new_weight * (g - old), or g + weight * (old - g).
@@ -95,8 +95,8 @@ UpdateBounds::Value UpdateBounds::square(const Value& old, const Value& grad) co
   const Real added = new2_ * grad.exact * grad.exact;
   const Real carried = new2_ * (2 * std::fabs(grad.exact) + grad.error) * grad.error;
   return {kept + added, gamma_of(2) * std::fabs(kept) + gamma_of(4) * added +
-                            carried * (1 + gamma_of(4)) +
-                            beta2_ * old.error * (1 + gamma_of(2)) + 4 * eta};
+                            carried * (1 + gamma_of(4)) + beta2_ * old.error * (1 + gamma_of(2)) +
+                            4 * eta};
 }
 
 /// step_size * m / (sqrt(v) / root_correction2 + eps), with corrections and rate applied at any
@@ -165,11 +165,10 @@ UpdateBounds::Value UpdateBounds::decayed(const Value& master, const Value& step
 /// master - lr * direction.
 UpdateBounds::Value UpdateBounds::moved(const Value& master, const Value& direction) const {
   const Real s = lr_ * direction.exact;
-  const Real error = lr_ * direction.error * (1 + gamma_of(2)) + gamma_of(2) * std::fabs(s) + eta +
-                     master.error;
+  const Real error =
+      lr_ * direction.error * (1 + gamma_of(2)) + gamma_of(2) * std::fabs(s) + eta + master.error;
   const Real result = master.exact - s;
-  if (!(std::fabs(master.exact) + std::fabs(s) + error < largest))
-    return {result, infinite};
+  if (!(std::fabs(master.exact) + std::fabs(s) + error < largest)) return {result, infinite};
   return {result, error * (1 + u) + u * std::fabs(result)};
 }
 
@@ -180,8 +179,7 @@ bool UpdateBounds::no_overflow(const Value& grad, const Value& old) const {
          (!traits_of(hyper_.rule).keeps[StateSlot::exp_avg_sq] || g * g < largest);
 }
 
-void UpdateBounds::adam(const Value& grad, const BoundedState& before,
-                        UpdateBound& bound) const {
+void UpdateBounds::adam(const Value& grad, const BoundedState& before, UpdateBound& bound) const {
   const Value g = gradient(grad, before);
   if (!no_overflow(g, before.exp_avg)) return;
   const Value m = average(beta1_, new1_, before.exp_avg, g);
@@ -203,15 +201,13 @@ ElementBound UpdateBounds::master(const Value& before, const Value& m, const Val
   ElementBound bound = judged(p.exact, p.error);
   // Moments may be corrected before anything else, and the rate come last.
   valid = valid && ratio_ >= 0 && std::fabs(m.exact) / correction1_ < largest &&
-          decay_ * most(before) < largest &&
-          (std::fabs(m.exact) + 1) * step_size_ < largest &&
+          decay_ * most(before) < largest && (std::fabs(m.exact) + 1) * step_size_ < largest &&
           v.exact / (root_correction2_ * root_correction2_) < largest;
   bound.judged = bound.judged && valid;
   return bound;
 }
 
-void UpdateBounds::lion(const Value& grad, const BoundedState& before,
-                        UpdateBound& bound) const {
+void UpdateBounds::lion(const Value& grad, const BoundedState& before, UpdateBound& bound) const {
   const Value g = gradient(grad, before);
   if (!no_overflow(g, before.exp_avg)) return;
   const Value c = average(beta1_, new1_, before.exp_avg, g);
@@ -226,8 +222,7 @@ void UpdateBounds::lion(const Value& grad, const BoundedState& before,
   bound.master = judged(p.exact, p.error);
 }
 
-void UpdateBounds::sgd(const Value& grad, const BoundedState& before,
-                        UpdateBound& bound) const {
+void UpdateBounds::sgd(const Value& grad, const BoundedState& before, UpdateBound& bound) const {
   const Value g = gradient(grad, before);
   if (!no_overflow(g, hyper_.rule == UpdateRule::sgd ? before.momentum_buffer : before.exp_avg))
     return;

@@ -1,7 +1,6 @@
 #include "verification/tools/judge_run/judge_run.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 
@@ -10,6 +9,7 @@
 #include "verification/cases/suite.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
+#include "verification/tools/judge_run/run_schedule.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 /// One step, or consecutive steps with the same verdicts.
 struct StepRow {
   std::int64_t first = 0, last = 0;
-  std::array<const Result*, num_run_phases> worst = {};
+  std::vector<const Result*> worst;  ///< [phases]
 
   /// The same statuses; "wrong" rows stay separate.
   bool joins(const StepRow& next) const {
@@ -39,10 +39,19 @@ std::string cell_of(const Result* result) {
   return result->exactness == "bounded" ? "bits" : "right";
 }
 
+/// Phases of each step.
+std::size_t phases_of(const RunReport& report) {
+  const std::size_t all = num_run_phases + 1;
+  const bool has_rates = report.results.size() >= all && report.results[all - 1].group == "rate";
+  return has_rates ? all : num_run_phases;
+}
+
 std::vector<StepRow> rows_of(const RunReport& report) {
   std::vector<StepRow> rows;
-  for (std::size_t i = 0; i + num_run_phases <= report.results.size(); i += num_run_phases) {
+  const std::size_t phases = phases_of(report);
+  for (std::size_t i = 0; i + phases <= report.results.size(); i += phases) {
     StepRow row;
+    row.worst.resize(phases);
     const std::string& id = report.results[i].id;
     row.first = row.last = std::stoll(id.substr(id.rfind("step") + 4));
     for (std::size_t k = 0; k < row.worst.size(); ++k) row.worst[k] = &report.results[i + k];
@@ -73,7 +82,7 @@ class JudgeRunSuite final : public Suite {
     const Paint paint{style.colour};
     constexpr std::size_t most_rows = 40;
     std::string out = fmt::format("\n{:<14}", "step");
-    for (int k = 0; k < num_run_phases; ++k)
+    for (std::size_t k = 0; k < phases_of(report); ++k)
       out += fmt::format("{:>11}", verification::name(static_cast<RunPhase>(k)));
     out += "\n";
     const std::vector<StepRow> rows = rows_of(report);
@@ -107,6 +116,8 @@ const Suite& judge_run_suite() {
 
 RunReport judge_run(const JudgeRunSettings& settings) {
   const auto begin = std::chrono::steady_clock::now();
+  std::optional<RunSchedule> schedule;
+  if (!settings.schedule.empty()) schedule.emplace(settings.schedule);
   const std::map<std::int64_t, std::vector<std::string>> steps = recorded_steps(settings.folder);
   const bool any = std::ranges::any_of(steps, [&](const auto& step) {
     return step.first >= settings.first && step.first <= settings.last;
@@ -133,13 +144,15 @@ RunReport judge_run(const JudgeRunSettings& settings) {
     if (number >= settings.first) {
       const RunStep* last = before && before->number() + 1 == step.number() ? &*before : nullptr;
       const std::string replay =
-          fmt::format("zeroproof judge-run {} --steps {}", shell_word(settings.folder), number);
+          fmt::format("zeroproof judge-run {} --steps {}", shell_word(settings.folder), number) +
+          (settings.schedule.empty() ? "" : " --schedule " + shell_word(settings.schedule));
       const std::string& program = step.ranks.front().program;
       for (const RunFindings& found :
            {judge_reduce(step, settings.phases), judge_overflow(step),
             judge_norm(step, settings.phases), judge_clip(step, settings.phases),
             judge_update(step, last), judge_cast(step), judge_state(step, last)})
         report.results.push_back(found.result(program, replay));
+      if (schedule) report.results.push_back(schedule->judge(step).result(program, replay));
       const std::string who =
           fmt::format("{}, {} {}", program, step.world(), step.world() == 1 ? "rank" : "ranks");
       if (report.notes.empty() || report.notes.back() != who) {

@@ -25,6 +25,8 @@ std::optional<Phase> report_phase(RunPhase phase) {
       return Phase::update;
     case RunPhase::cast:
       return Phase::cast;
+    case RunPhase::rate:
+      return Phase::prepare;
     case RunPhase::state:
       break;
   }
@@ -63,8 +65,8 @@ std::string times_the_bound(double ratio, double worst) {
 }  // namespace
 
 std::string_view name(RunPhase phase) {
-  constexpr std::array<std::string_view, num_run_phases> names = {
-      "reduce", "overflow", "norm", "clip", "update", "cast", "state"};
+  constexpr std::array<std::string_view, num_run_phases + 1> names = {
+      "reduce", "overflow", "norm", "clip", "update", "cast", "state", "rate"};
   return names[static_cast<std::size_t>(phase)];
 }
 

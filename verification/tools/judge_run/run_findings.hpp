@@ -9,7 +9,8 @@
 namespace zeroproof::verification {
 
 /// The phases that are judged, in the order of a step.
-enum class RunPhase : std::uint8_t { reduce, overflow, norm, clip, update, cast, state };
+enum class RunPhase : std::uint8_t { reduce, overflow, norm, clip, update, cast, state, rate };
+/// Those of every recording; rate is judged with a schedule.
 inline constexpr int num_run_phases = 7;
 std::string_view name(RunPhase phase);
 

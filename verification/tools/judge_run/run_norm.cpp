@@ -192,7 +192,8 @@ std::vector<RunNorm::Wrong> RunNorm::wrong_norms(std::size_t rank) const {
 std::string wrong_norm_text(const RunNorm& norm, std::size_t rank, double got, double least) {
   constexpr long double near = 1e-5L;
   for (const RunNorm::Wrong& wrong : norm.wrong_norms(rank)) {
-    if (!(std::fabs(wrong.value - norm.exact()) > static_cast<Real>(least) * norm.exact())) continue;
+    if (!(std::fabs(wrong.value - norm.exact()) > static_cast<Real>(least) * norm.exact()))
+      continue;
     if (std::fabs(static_cast<long double>(got) - wrong.value) <= near * wrong.value)
       return "as if " + wrong.text;
   }

@@ -97,7 +97,11 @@ struct Simulation {
   };
   std::vector<Parameter> parameters = {
       {"wte.weight", {7, 5}, 0}, {"h.0.bias", {3}, 1}, {"scale", {}, 1}, {"head.weight", {61}, 0}};
-  double lr(int group) const { return group == 0 ? 1e-2 : 3e-3; }
+  std::vector<double> rates = {};  ///< of updates 1, 2, ..., as factors; empty: constant
+  double lr(int group, std::int64_t t) const {
+    const double factor = rates.empty() ? 1 : rates.at(static_cast<std::size_t>(t) - 1);
+    return (group == 0 ? 1e-2 : 3e-3) * factor;
+  }
   double decay(int group) const { return group == 0 ? 0.1 : 0; }
 
   std::vector<std::int64_t> recorded(const Parameter& p) const {
@@ -156,6 +160,7 @@ inline std::map<std::string, SimulatedFile> Simulation::files() const {
   }
   std::map<std::string, SimulatedFile> all;
   for (int step = 1; step <= steps; ++step) {
+    const std::int64_t now = state[0][0].t + 1;
     // Gradients.
     std::vector<std::vector<std::vector<std::vector<float>>>> leaves;  // [rank][micro][parameter]
     std::vector<std::vector<float>> reduced;                           // [parameter]
@@ -245,12 +250,13 @@ inline std::map<std::string, SimulatedFile> Simulation::files() const {
         meta["norm_type"] = norm_type;
       meta["groups"] = Json::array();
       for (const int g : {0, 1})
-        meta["groups"].push_back({{"rule", "adamw"},
-                                  {"lr", has("other settings", step, r) && g == 1 ? 1.0 : lr(g)},
-                                  {"beta1", 0.9},
-                                  {"beta2", 0.999},
-                                  {"eps", eps},
-                                  {"weight_decay", decay(g)}});
+        meta["groups"].push_back(
+            {{"rule", "adamw"},
+             {"lr", has("other settings", step, r) && g == 1 ? 1.0 : lr(g, now)},
+             {"beta1", 0.9},
+             {"beta2", 0.999},
+             {"eps", eps},
+             {"weight_decay", decay(g)}});
       meta["parameters"] = Json::array();
       for (std::size_t p = 0; p < parameters.size(); ++p) {
         const Parameter& parameter = parameters[p];
@@ -291,7 +297,8 @@ inline std::map<std::string, SimulatedFile> Simulation::files() const {
           const bool stale_count = has("t not increased", step);
           s.t += stale_count ? 0 : 1;
           verification::DialectHyper h;
-          h.lr = has("wrong rate", step) && parameter.group == 1 ? lr(0) : lr(parameter.group);
+          h.lr = has("wrong rate", step) && parameter.group == 1 ? lr(0, now)
+                                                                 : lr(parameter.group, now);
           h.eps = eps;
           h.weight_decay = decay(parameter.group);
           h.t = s.t;

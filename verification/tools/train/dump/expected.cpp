@@ -255,8 +255,7 @@ std::string hint_of(const Experiment& experiment, const DumpPlan& plan, const Ex
 }  // namespace
 
 Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan,
-                             const std::string& file, const PhaseNames& names,
-                             bool any_order) {
+                             const std::string& file, const PhaseNames& names, bool any_order) {
   const Theirs theirs(experiment, plan, file, names);
   Expectation result;
   result.ignored = theirs.ignored();
@@ -289,8 +288,8 @@ Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan,
   if (!any_order) return result;
   const auto load = [&](const DumpTensor& tensor) -> std::unique_ptr<Loaded> {
     const SafeTensor* found = theirs.find(tensor);
-    const bool fits = found != nullptr && found->dtype == tensor.spec.dtype &&
-                      found->shape == tensor.spec.shape;
+    const bool fits =
+        found != nullptr && found->dtype == tensor.spec.dtype && found->shape == tensor.spec.shape;
     return fits ? std::make_unique<Loaded>(theirs.reader(), *found) : nullptr;
   };
   result.legal = judge_legal(experiment, plan, result.tensors, result.comparison, state, load);

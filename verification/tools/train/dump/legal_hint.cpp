@@ -91,8 +91,8 @@ class WrongStep {
       values.assign(static_cast<std::size_t>(plan_.layout().padded_numel()), 0.0F);
       for (std::size_t p = 0; p < slots().size(); ++p) {
         for (std::int64_t i = 0; i < slots()[p].numel; ++i)
-          values[static_cast<std::size_t>(slots()[p].begin + i)] = static_cast<float>(
-              run_.bound_of(buffer, static_cast<std::int64_t>(p), i).exact);
+          values[static_cast<std::size_t>(slots()[p].begin + i)] =
+              static_cast<float>(run_.bound_of(buffer, static_cast<std::int64_t>(p), i).exact);
       }
     }
     for (const DumpTensor& tensor : tensors_) {
@@ -117,9 +117,8 @@ class WrongStep {
   }
 
   Real limit() const {
-    const std::optional<double> limit =
-        max_norms_of(setup_.clip_groups,
-                     setup_.hyper.max_norm)[static_cast<std::size_t>(clip_group_)];
+    const std::optional<double> limit = max_norms_of(
+        setup_.clip_groups, setup_.hyper.max_norm)[static_cast<std::size_t>(clip_group_)];
     return limit ? *limit : 0;
   }
   Real coefficient(Real norm, Real eps = clip_eps) const {
@@ -150,18 +149,39 @@ class WrongStep {
     const auto add_norm = [&](const std::string& text, Real norm) {
       add(text, 1, norm, coefficient(norm));
     };
-    for (const std::int64_t k : parts_of(setup_.micro_batches)) {
+    const auto number_of = [this](std::int64_t k) {
+      return k == setup_.micro_batches ? fmt::format("{}, the number of micro-batches", k)
+                                       : fmt::format("{} (ranks, or micro-batches of one)", k);
+    };
+    const std::vector<std::int64_t> numbers = parts_of(setup_.micro_batches);
+    for (const std::int64_t k : numbers) {
       const auto parts = static_cast<Real>(k);
-      const std::string number =
-          k == setup_.micro_batches ? fmt::format("{}, the number of micro-batches", k)
-                                    : fmt::format("{} (ranks, or micro-batches of one)", k);
-      add("the gradient were not divided by " + number, parts, parts * n, coefficient(parts * n));
-      add("the gradient were divided twice by " + number, 1 / parts, n / parts,
+      add("the gradient were not divided by " + number_of(k), parts, parts * n,
+          coefficient(parts * n));
+      add("the gradient were divided twice by " + number_of(k), 1 / parts, n / parts,
           coefficient(n / parts));
-      add_norm("the norm were that of the gradient before its division by " + number, parts * n);
-      add_norm("the norm were divided by " + number, n / parts);
-      add_norm("the norm were multiplied by the root of " + number, n * std::sqrt(parts));
-      add_norm("the norm were divided by the root of " + number, n / std::sqrt(parts));
+    }
+    if (limit() != 0) {
+      add("the gradient were not clipped", 1, n, 1);
+      add("the clip were applied twice", 1, n, c * c);
+      add("the gradient were scaled up to max_norm, although its norm is below", 1, n,
+          limit() / (n + clip_eps));
+      add("the coefficient were 1 / norm, without max_norm", 1, n, std::min<Real>(1, 1 / n));
+      add("nothing were added to the norm", 1, n, coefficient(n, 0));
+      for (const std::int64_t k : numbers)
+        add(fmt::format("1e-6 were added to the norm {} times, once per rank", k), 1, n,
+            coefficient(n, static_cast<Real>(k) * clip_eps));
+    }
+    for (const std::int64_t k : numbers) {
+      const auto parts = static_cast<Real>(k);
+      add_norm("the norm were that of the gradient before its division by " + number_of(k),
+               parts * n);
+      add_norm("the norm were divided by " + number_of(k), n / parts);
+    }
+    for (const std::int64_t k : numbers) {
+      const Real root = std::sqrt(static_cast<Real>(k));
+      add_norm("the norm were multiplied by the root of " + number_of(k), n * root);
+      add_norm("the norm were divided by the root of " + number_of(k), n / root);
     }
     if (scale_ != 0) {
       const Real scale = std::exp2(static_cast<Real>(scale_));
@@ -173,24 +193,26 @@ class WrongStep {
       add_norm("no root were taken of the norm", n * n);
       for (std::size_t p = 0; p < slots().size(); ++p) {
         if (setup_.clip_groups.of(static_cast<std::int64_t>(p)) != clip_group_) continue;
-        const Real own = norm_over([&](std::size_t of, std::int64_t) { return of == p; });
+        Real squares = 0;
+        for (std::int64_t i = 0; i < slots()[p].numel; ++i) {
+          const Real x = run_.mean(slots()[p].begin + i).exact;
+          squares += x * x;
+        }
+        const Real own = std::sqrt(squares);
         if (own == 0) continue;
         add_norm(slots()[p].name + " were left out of the norm",
                  std::sqrt(std::max<Real>(n * n - own * own, 0)));
         add_norm(slots()[p].name + " were counted twice in the norm", std::sqrt(n * n + own * own));
       }
     }
-    if (limit() == 0) return all;
-    add("the gradient were not clipped", 1, n, 1);
-    add("the clip were applied twice", 1, n, c * c);
-    add("the gradient were scaled up to max_norm, although its norm is below", 1, n,
-        limit() / (n + clip_eps));
-    add("the coefficient were 1 / norm, without max_norm", 1, n, std::min<Real>(1, 1 / n));
-    add("nothing were added to the norm", 1, n, coefficient(n, 0));
-    for (const std::int64_t k : parts_of(setup_.micro_batches))
-      add(fmt::format("1e-6 were added to the norm {} times, once per rank", k), 1, n,
-          coefficient(n, static_cast<Real>(k) * clip_eps));
     return all;
+  }
+
+  /// The relative error of a norm that the program did not report.
+  Real norm_error() const {
+    Real elements = 0;
+    for (const TensorSlot& slot : slots()) elements += static_cast<Real>(slot.numel);
+    return (elements / 2 + 48) * bounds::u;
   }
 
   /// Whether a mistake can be told from the right result.
@@ -217,9 +239,8 @@ class WrongStep {
         Mistake own;
         own.norm = shards.norms[r];
         own.coef = coefficient(own.norm);
-        const Real wrong = member(own);
-        if (differs(wrong, member(right), relative * wrong) &&
-            std::fabs(got - wrong) <= relative * wrong)
+        const Real wrong = member(own), error = norm_error() * wrong;
+        if (differs(wrong, member(right), error) && std::fabs(got - wrong) <= error)
           return fmt::format("as if the norm were that of the shard of rank {} of {} ({})", r,
                              shards.norms.size(), shards.text);
       }
@@ -243,8 +264,8 @@ class WrongStep {
     }
     for (const std::int64_t world : parts_of(setup_.micro_batches)) {
       const auto part = [world](std::int64_t i, std::int64_t n) {
-        return static_cast<std::size_t>(std::min(i / std::max<std::int64_t>((n + world - 1) / world, 1),
-                                                 world - 1));
+        return static_cast<std::size_t>(
+            std::min(i / std::max<std::int64_t>((n + world - 1) / world, 1), world - 1));
       };
       all.push_back({"rows of every tensor",
                      [this, part](std::size_t p, std::int64_t i) {
@@ -260,8 +281,8 @@ class WrongStep {
                      {}});
       for (Shards* shards : {&all[all.size() - 2], &all.back()}) {
         for (std::size_t r = 0; r < static_cast<std::size_t>(world); ++r)
-          shards->norms.push_back(norm_over(
-              [&](std::size_t p, std::int64_t i) { return shards->rank_of(p, i) == r; }));
+          shards->norms.push_back(
+              norm_over([&](std::size_t p, std::int64_t i) { return shards->rank_of(p, i) == r; }));
       }
     }
     return all;
@@ -304,17 +325,17 @@ class WrongStep {
     const BoundedValue& n = run_.used_norm(clip_group_);
     const Real relative = n.exact == 0 ? 0 : n.error / n.exact + 8 * bounds::u;
     std::vector<GradMistake> all;
-    const auto of = [this, relative](std::size_t p, std::int64_t i, Real factor) -> BoundedValue {
+    const auto of = [this](std::size_t p, std::int64_t i, Real factor, Real error) -> BoundedValue {
       const BoundedValue& mean = run_.mean(slots()[p].begin + i);
       return {mean.exact * factor,
-              factor * (mean.error + relative * std::fabs(mean.exact)) + 2 * bounds::eta};
+              factor * (mean.error + error * std::fabs(mean.exact)) + 2 * bounds::eta};
     };
     const Real right = coefficient(n.exact);
     for (const Mistake& mistake : mistakes()) {
       const Real factor = mistake.grad_factor * mistake.coef;
       if (!differs(factor, right, relative * factor)) continue;
-      all.push_back({mistake.text, [of, factor](std::size_t p, std::int64_t i) {
-                       return of(p, i, factor);
+      all.push_back({mistake.text, [of, factor, relative](std::size_t p, std::int64_t i) {
+                       return of(p, i, factor, relative);
                      }});
     }
     if (limit() == 0) return all;
@@ -323,14 +344,14 @@ class WrongStep {
       bool differ = false;
       for (const Real norm : shards.norms) {
         coefs.push_back(coefficient(norm));
-        differ = differ || differs(coefs.back(), right, relative * coefs.back());
+        differ = differ || differs(coefs.back(), right, norm_error() * coefs.back());
       }
       if (!differ) continue;
-      all.push_back({fmt::format("each of {} ranks clipped by the norm of its own shard ({})",
-                                 coefs.size(), shards.text),
-                     [of, coefs, rank_of = shards.rank_of](std::size_t p, std::int64_t i) {
-                       return of(p, i, coefs[rank_of(p, i)]);
-                     }});
+      all.push_back(
+          {fmt::format("each of {} ranks clipped by the norm of its own shard ({})", coefs.size(),
+                       shards.text),
+           [of, coefs, rank_of = shards.rank_of, error = norm_error()](
+               std::size_t p, std::int64_t i) { return of(p, i, coefs[rank_of(p, i)], error); }});
     }
     return all;
   }
@@ -407,8 +428,8 @@ class WrongStep {
       const auto size = static_cast<std::size_t>(slot.numel);
       all.grads.emplace_back(size);
       all.errors.emplace_back(size);
-      all.tensors.push_back({all.grads.back(), state(before_, true), state(all.after, false),
-                             all.errors.back()});
+      all.tensors.push_back(
+          {all.grads.back(), state(before_, true), state(all.after, false), all.errors.back()});
       all.parameters.push_back(static_cast<std::size_t>(p));
     }
     return all;
@@ -430,9 +451,8 @@ class WrongStep {
       all.set_grads(slots(), mistake.grad);
       if (explains(right)) return "as if " + mistake.text;
     }
-    all.set_grads(slots(), [this](std::size_t p, std::int64_t i) {
-      return run_.grad(slots()[p].begin + i);
-    });
+    all.set_grads(
+        slots(), [this](std::size_t p, std::int64_t i) { return run_.grad(slots()[p].begin + i); });
     const std::optional<std::vector<std::string>> formulas = wrong_formulas(right, all.tensors);
     if (formulas && !formulas->empty()) return as_if(*formulas);
     for (const std::int64_t k : parts_of(setup_.micro_batches)) {

@@ -108,9 +108,8 @@ void LegalRun::sum_gradients(std::int64_t number, int log2_loss_scale) {
   std::vector<float> wide(numel);
   std::vector<fp16> narrow(setup_.grad_dtype == DType::fp16 ? numel : 0);
   const TensorView leaf =
-      narrow.empty()
-          ? TensorView{wide.data(), DType::fp32, static_cast<std::int64_t>(numel)}
-          : TensorView{narrow.data(), DType::fp16, static_cast<std::int64_t>(numel)};
+      narrow.empty() ? TensorView{wide.data(), DType::fp32, static_cast<std::int64_t>(numel)}
+                     : TensorView{narrow.data(), DType::fp16, static_cast<std::int64_t>(numel)};
   for (std::int64_t j = 0; j < micro_batches; ++j) {
     experiment_.micro_batch_grad(number, j, {}, log2_loss_scale, leaf);
     tokens += experiment_.num_tokens(j);
@@ -122,11 +121,10 @@ void LegalRun::sum_gradients(std::int64_t number, int log2_loss_scale) {
       }
     }
   }
-  const double divisor =
-      std::ldexp(setup_.loss_reduction == LossReduction::tokens
-                     ? static_cast<double>(std::max<std::int64_t>(tokens, 1))
-                     : static_cast<double>(micro_batches),
-                 log2_loss_scale);
+  const double divisor = std::ldexp(setup_.loss_reduction == LossReduction::tokens
+                                        ? static_cast<double>(std::max<std::int64_t>(tokens, 1))
+                                        : static_cast<double>(micro_batches),
+                                    log2_loss_scale);
   // One division for micro-batches, ranks and loss scale each; powers of two round only below the normal numbers.
   const int divisions = is_power_of_two(divisor) ? 0 : 3;
   const Real additions = gamma_of(static_cast<int>(micro_batches) - 1);
@@ -138,9 +136,9 @@ void LegalRun::sum_gradients(std::int64_t number, int log2_loss_scale) {
     if (magnitudes[i] == 0) continue;
     const bool fits = magnitudes[i] < largest;
     sum.error = fits ? additions * magnitudes[i] : infinite;
-    means_[i] = {sum.exact / static_cast<Real>(divisor),
-                 fits ? roundings * magnitudes[i] / static_cast<Real>(divisor) + underflow
-                      : infinite};
+    means_[i] = {
+        sum.exact / static_cast<Real>(divisor),
+        fits ? roundings * magnitudes[i] / static_cast<Real>(divisor) + underflow : infinite};
   }
 }
 
@@ -199,7 +197,7 @@ void LegalRun::take_norms(const ReportedScalars& reported) {
     if (!reported.clip_coef.empty() && std::isfinite(coefs_[k].error) &&
         bound(coefs_[k]).ratio(reported.clip_coef[k]) <= 1 && coefs_[k].error > 0)
       used_coefs_[k] = {static_cast<Real>(reported.clip_coef[k]),
-                         2 * u * static_cast<Real>(reported.clip_coef[k])};
+                        2 * u * static_cast<Real>(reported.clip_coef[k])};
   }
 }
 

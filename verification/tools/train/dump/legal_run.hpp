@@ -20,7 +20,6 @@ struct ReportedScalars {
   std::vector<float> clip_coef;   ///< the same
 };
 
-
 class LegalRun {
  public:
   using Value = BoundedValue;
@@ -59,9 +58,9 @@ class LegalRun {
   const Experiment& experiment_;
   const OptimizerSetup setup_;
   double beta1_, beta2_;
-  std::vector<BoundedState> state_;         // [padded_numel]
-  std::vector<Value> sums_, means_, grads_;  // [padded_numel]
-  std::vector<Value> norms_, coefs_;         // [clip groups]
+  std::vector<BoundedState> state_;             // [padded_numel]
+  std::vector<Value> sums_, means_, grads_;     // [padded_numel]
+  std::vector<Value> norms_, coefs_;            // [clip groups]
   std::vector<Value> used_norms_, used_coefs_;  // reported ones, if they are legal
   bool skipped_ = false;
 };

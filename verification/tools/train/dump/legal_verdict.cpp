@@ -62,8 +62,7 @@ LegalVerdict judge_with(const Experiment& experiment, const DumpPlan& plan,
                reported_scalars(plan, tensors, step, theirs));
     }
     const DumpBuffer& buffer = plan.buffers()[tensor.buffer];
-    if (step == 0 || !LegalRun::has_bound(buffer) ||
-        bits.tensors[k].match != TensorMatch::compared)
+    if (step == 0 || !LegalRun::has_bound(buffer) || bits.tensors[k].match != TensorMatch::compared)
       continue;  // bits
     const std::unique_ptr<Loaded> got = theirs(tensor);
     std::vector<std::byte> bytes = plan.bytes_of(tensor, baseline.optimizer());
@@ -112,9 +111,9 @@ LegalVerdict judge_legal(const Experiment& experiment, const DumpPlan& plan,
                            [](const TensorDifference& t) { return !t.equal(); }) -
       verdict.beyond.tensors.begin());
   if (std::isfinite(verdict.shares[first]) && verdict.shares[first] > 1)
-    verdict.first += fmt::format(
-        "bound     the error is up to {:.3g} times the bound of any legal order\n",
-        verdict.shares[first]);
+    verdict.first +=
+        fmt::format("bound     the error is up to {:.3g} times the bound of any legal order\n",
+                    verdict.shares[first]);
   const std::string cause =
       legal_hint(experiment, plan, tensors, start, theirs, first, verdict.fp64_betas);
   if (!cause.empty()) verdict.first += "hint      " + cause + "\n";

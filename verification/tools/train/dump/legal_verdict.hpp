@@ -30,13 +30,15 @@ class Loaded {
 using TheirTensor = std::function<std::unique_ptr<Loaded>(const DumpTensor&)>;
 
 struct LegalVerdict {
-  bool fp64_betas = false;           ///< which fit better: as the settings say, or rounded to fp32
-  SetComparison beyond;              ///< as the comparison of bits, of elements beyond their bound alone
-  std::vector<double> shares;        ///< [tensors] largest error in units of the bound
-  std::vector<std::int64_t> unjudged;  ///< [tensors] elements outside the conditions whose bits differ
-  double share = 0;                  ///< the largest
+  bool fp64_betas = false;     ///< which fit better: as the settings say, or rounded to fp32
+  SetComparison beyond;        ///< as the comparison of bits, of elements beyond their bound alone
+  std::vector<double> shares;  ///< [tensors] largest error in units of the bound
+  std::vector<std::int64_t>
+      unjudged;      ///< [tensors] elements outside the conditions whose bits differ
+  double share = 0;  ///< the largest
   std::int64_t num_unjudged = 0;
-  std::string first;  ///< the first tensor beyond its bound, as first_difference, with bound and hint
+  std::string
+      first;  ///< the first tensor beyond its bound, as first_difference, with bound and hint
 
   bool accepted() const { return beyond.equal() && num_unjudged == 0; }
 };
