@@ -1,6 +1,8 @@
 """Bad input of the program's interfaces for user kernels and numbers, and the expected answers."""
 
+import json
 import re
+import shutil
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,7 +204,7 @@ def _expect(given, says, theirs, code=UNUSABLE, *words):
 
 
 def expect_rows():
-    some = "master.2.head.weight"
+    some, any_order = "master.2.head.weight", ["--accept", "any-order"]
     made = lambda change: lambda i: i.tensors(change(i.dump))  # noqa: E731
     return [
         _expect("another dtype", "differs", made(lambda f: f.put(some, "I32")), WRONG),
@@ -222,8 +224,77 @@ def expect_rows():
         _expect("a text", "or is not a safetensors file", lambda i: i.put("other", "x" * 64)),
         _expect("half of the numbers", "it was truncated", lambda i: i.cut(i.at("dump"), 0.5)),
         _expect("`--phase-names` of no file", "its content is needed", lambda i: i.at("dump"), UNUSABLE, "--phase-names", "none"),
+        _expect("`--accept sideways`", "--accept is 'sideways'", lambda i: i.at("dump"), UNUSABLE, "--accept", "sideways"),
+        _expect("`--accept any-ordr`", "did you mean any-order?", lambda i: i.at("dump"), UNUSABLE, "--accept", "any-ordr"),
+        _expect("`--accept any-order`, NaN among the numbers", "in no legal order", made(lambda f: f.with_nan(some)), WRONG,
+                *any_order),
+        _expect("`--accept any-order`, another dtype", "in no legal order", made(lambda f: f.put(some, "I32")), WRONG,
+                *any_order),
+        _expect("`--accept any-order`, a tensor less", "is missing", made(lambda f: f.without(some)), WRONG, *any_order),
+        _expect("`--accept any-order`, half of the numbers", "it was truncated", lambda i: i.cut(i.at("dump"), 0.5),
+                UNUSABLE, *any_order),
+        Row("verify --expect", "`--accept any-order` of LAMB", "was given with the rule lamb", lambda i: [
+            "verify", "--gradients", i.at("grads"), "--recipe", "lamb", "--expect", i.tensors(i.dump.only("master.")),
+            *any_order]),
         Row("verify --expect", "half of the gradients", "it was truncated", lambda i: [
             "verify", "--gradients", i.cut(i.at("grads"), 0.5), "--recipe", "adamw", "--expect", i.at("dump")]),
+    ]
+
+
+def recording(inputs, change=lambda meta: None, tensors=lambda file: file, name="step000001.rank0.safetensors"):
+    """A folder with one step of one rank: an AdamW update of two elements, whose gradient has the norm 5."""
+    floats = lambda *numbers: ("F32", [len(numbers)], struct.pack(f"<{len(numbers)}f", *numbers))  # noqa: E731
+    meta = {"version": 1, "program": "by hand", "rank": 0, "world": 1, "step": 1, "micro_batches": 1,
+            "reduction": "mean", "applied": True, "norm": 5.0,
+            "groups": [{"rule": "adamw", "lr": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0}],
+            "parameters": [{"name": "w", "shape": [2], "group": 0, "t": 1, "owned": [[0, 2]]}]}
+    change(meta)
+    file = TensorFile({"leaf.0.w": floats(3, 4), "reduced.w": floats(3, 4)}, {"zeroproof_recording": json.dumps(meta)})
+    folder = inputs.folder / "recording"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    tensors(file).write(folder / name)
+    return str(folder)
+
+
+def judge_run_rows():
+    row = lambda given, says, folder, *words, code=UNUSABLE: Row(  # noqa: E731
+        "judge-run", given, says, lambda i: ["judge-run", folder(i), *(w(i) if callable(w) else w for w in words)], code)
+    meta = lambda **keys: lambda i: recording(i, lambda m: m.update(keys))  # noqa: E731
+    tensors = lambda change: lambda i: recording(i, tensors=change)  # noqa: E731
+    schedule = lambda text: lambda i: i.put("schedule.toml", text)  # noqa: E731
+    rate = "[optimizer]\nlr = 0.01\n"
+    return [
+        row("no folder", "cannot be read", lambda i: i.at("none")),
+        row("a file", "cannot be read", lambda i: i.at("dump")),
+        row("an empty name", "the folder's name is empty", lambda i: ""),
+        row("a folder without a recording", "there is no recorded step", lambda i: str(i.folder)),
+        row("a step of another name", "step1.rank0", lambda i: recording(i, name="step1.rank0.safetensors")),
+        row("a file that is no safetensors", "is not a safetensors file",
+            lambda i: Path(recording(i), "step000001.rank0.safetensors").write_text("x" * 64) and i.at("recording")),
+        row("an unknown key", "unknown key 'nrom'", meta(nrom=1)),
+        row("a version of the future", "version is", meta(version=2)),
+        row("`lr` is a text", "lr is", meta(groups=[{"rule": "adamw", "lr": "high"}])),
+        row("a missing rank", "the step has the files of 1 ranks", meta(world=2)),
+        row("an element without an owner", "owned", lambda i: recording(
+            i, lambda m: m["parameters"][0].update(owned=[[0, 1]]),
+            lambda f: f.put("reduced.w", shape=[1], numbers=b"\0\0\0\0"))),
+        row("another dtype", "I32", tensors(lambda f: f.put("reduced.w", "I32"))),
+        row("fewer elements", "reduced.w", tensors(lambda f: f.put("reduced.w", shape=[1], numbers=b"\0\0\0\0"))),
+        row("NaN among the gradients", "judge-run/overflow/step000001", tensors(lambda f: f.with_nan("reduced.w")), code=WRONG),
+        row("a norm that is wrong", "is not the norm of all gradients", meta(norm=7.0), code=WRONG),
+        row("`--steps 5..2`", "--steps", recording, "--steps", "5..2"),
+        row("`--steps 9`, which is not recorded", "no step from 9 to 9 is recorded", recording, "--steps", "9"),
+        row("`--accumulate fp64`", "--accumulate is 'fp64'", recording, "--accumulate", "fp64"),
+        row("no schedule", "cannot be", recording, "--schedule", lambda i: i.at("none")),
+        row("a schedule that is no TOML", "not valid TOML", recording, "--schedule", schedule("[optimizer\n")),
+        row("a schedule without a rate", "has no optimizer.lr", recording, "--schedule", schedule("[schedule]\nwarmup = 2\n")),
+        row("a schedule with another setting", "no learning rate depends on it", recording, "--schedule",
+            schedule(rate + "eps = 1e-8\n")),
+        row("a schedule of another model", "param group 'a'", recording, "--schedule",
+            schedule(rate + '[[param_group]]\nname = "a"\nmatch = ["nothing"]\n')),
+        row("a rate that is wrong", "is not the rate of update 1", recording, "--schedule",
+            schedule("[optimizer]\nlr = 0.02\n"), code=WRONG),
     ]
 
 
@@ -333,4 +404,4 @@ def quantized_rows():
 
 
 def command_rows():
-    return plugin_rows() + judge_rows() + expect_rows() + golden_rows() + other_rows()
+    return plugin_rows() + judge_rows() + expect_rows() + judge_run_rows() + golden_rows() + other_rows()

@@ -1,0 +1,131 @@
+// judge-run: norms of parts of 8 million elements, as programs compute them, and wrong ones.
+
+#include <doctest.h>
+
+#include <cmath>
+
+#include "tests/verification/cli/cli_support.hpp"
+#include "tests/verification/tools/judge_run/simulated_run.hpp"
+
+namespace {
+
+using namespace zeroproof;
+using namespace zeroproof::tests;
+
+/// One step of two ranks with half of a large matrix each.
+class LargeRun {
+ public:
+  LargeRun() {
+    std::uint64_t state = 1;
+    for (std::vector<float>& part : parts_) {
+      part.resize(rows_ / 2 * columns_);
+      for (float& x : part) {
+        float sum = 0;  // of four: nearly normal
+        for (int k = 0; k < 4; ++k) {
+          state = state * 6364136223846793005U + 1442695040888963407U;
+          sum += static_cast<float>(static_cast<std::int32_t>(state >> 32)) * 0x1p-31F;
+        }
+        x = sum * 1e-3F;
+        squares_ += static_cast<double>(x) * x;
+      }
+    }
+  }
+
+  double exact() const { return std::sqrt(squares_); }
+  /// Added in fp32 by so many accumulators, the parts of the ranks one after another.
+  double in_lanes(std::size_t lanes) const {
+    std::vector<float> sums(lanes, 0.0F);
+    std::size_t i = 0;
+    for (const auto& part : parts_) {
+      for (const float x : part) sums[i++ % lanes] += x * x;
+    }
+    float sum = 0;
+    for (const float lane : sums) sum += lane;
+    return std::sqrt(sum);
+  }
+  double of_rank(std::size_t r) const {
+    double sum = 0;
+    for (const float x : parts_[r]) sum += static_cast<double>(x) * x;
+    return std::sqrt(sum);
+  }
+
+  /// What judge-run says of this norm.
+  CliResult judged(double norm, nlohmann::json& json) const {
+    const TemporaryFolder folder;
+    std::filesystem::create_directory(folder.file("run"));
+    const auto numel = static_cast<std::int64_t>(rows_ * columns_);
+    for (int r = 0; r < 2; ++r) {
+      SimulatedFile file;
+      Json& meta = file.metadata;
+      meta["version"] = 1;
+      meta["program"] = "simulated";
+      meta["rank"] = r;
+      meta["world"] = 2;
+      meta["step"] = 1;
+      meta["micro_batches"] = 1;
+      meta["reduction"] = "mean";
+      meta["applied"] = true;
+      meta["norm"] = norm;
+      meta["groups"] = Json::array();
+      meta["groups"].push_back({{"rule", "other"}});
+      Json owned = Json::array();
+      owned.push_back(Json(Json::Items{r * (numel / 2), numel / 2}));
+      meta["parameters"] = Json::array();
+      meta["parameters"].push_back(
+          {{"name", "w"},
+           {"shape", Json(std::vector<std::int64_t>{static_cast<std::int64_t>(rows_),
+                                                    static_cast<std::int64_t>(columns_)})},
+           {"group", 0},
+           {"t", 1},
+           {"owned", owned}});
+      file.tensors["reduced.w"].values = parts_[static_cast<std::size_t>(r)];
+      write_file(folder.file("run") + "/step000001.rank" + std::to_string(r) + ".safetensors",
+                 file);
+    }
+    const CliResult done = run_cli("judge-run " + quoted(folder.file("run")) +
+                                   " --report text,json:" + quoted(folder.file("j")));
+    json = nlohmann::json::parse(read_file(folder.file("j")));
+    return done;
+  }
+
+ private:
+  static constexpr std::size_t rows_ = 4200, columns_ = 4000;  // 8.4 million elements on each rank
+  std::vector<float> parts_[2];
+  double squares_ = 0;
+};
+
+const nlohmann::json& norm_case(const nlohmann::json& json) {
+  for (const auto& one : json["cases"]) {
+    if (one["id"] == "judge-run/norm/step000001") return one;
+  }
+  FAIL("there is no such case");
+  return json;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "judge-run: the norm of parts of 8 million elements is judged, with its share of the bound") {
+  const LargeRun run;
+  nlohmann::json json;
+  for (const double norm : {run.exact(), run.in_lanes(1), run.in_lanes(8), run.in_lanes(1024)}) {
+    CAPTURE(norm);
+    const CliResult done = run.judged(norm, json);
+    CAPTURE(done.out);
+    CHECK(done.exit_code == 0);
+    CHECK(done.out.find("not judged") == std::string::npos);
+    const auto& found = norm_case(json);
+    CHECK(found["status"] == "pass");
+    const double share = found["worst_ratio"];
+    CHECK(share <= 0.5);
+    if (norm != run.exact()) CHECK(share > 0);
+  }
+  // Beyond the bound, and a known mistake within it.
+  const CliResult beyond = run.judged(1.5 * run.exact(), json);
+  CHECK(beyond.exit_code == 1);
+  CHECK(norm_case(json)["worst_ratio"] > 1);
+  const CliResult local = run.judged(run.of_rank(0), json);
+  CAPTURE(local.out);
+  CHECK(local.exit_code == 1);
+  CHECK(local.out.find("as if rank 0 clipped by the norm of its own shard") != std::string::npos);
+}
