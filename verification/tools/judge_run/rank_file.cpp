@@ -48,7 +48,7 @@ class RunFields {
     const Json& value = at(key);
     const auto* number = std::get_if<std::int64_t>(&value.content());
     const auto* natural = std::get_if<std::uint64_t>(&value.content());
-    if (natural != nullptr && *natural <= static_cast<std::uint64_t>(high) &&
+    if (natural != nullptr && high >= 0 && *natural <= static_cast<std::uint64_t>(high) &&
         static_cast<std::int64_t>(*natural) >= low)
       return static_cast<std::int64_t>(*natural);
     if (number == nullptr || *number < low || *number > high)
@@ -288,6 +288,7 @@ RankFile::RankFile(const std::string& path) : path(path) {
   if (fields.given("clip_eps")) clip_eps = fields.number("clip_eps", 0, large);
   for (const Json& group : fields.list("groups"))
     groups.push_back(read_group(group, "group " + std::to_string(groups.size()), path));
+  if (groups.empty()) fields.wrong("groups", "the settings of at least one parameter group");
   std::set<std::string> names;
   for (const Json& parameter : fields.list("parameters")) {
     parameters.push_back(read_parameter(parameter, "parameter " + std::to_string(parameters.size()),

@@ -275,6 +275,7 @@ def judge_run_rows():
         row("an unknown key", "unknown key 'nrom'", meta(nrom=1)),
         row("a version of the future", "version is", meta(version=2)),
         row("`lr` is a text", "lr is", meta(groups=[{"rule": "adamw", "lr": "high"}])),
+        row("no groups", "groups is", meta(groups=[])),
         row("a missing rank", "the step has the files of 1 ranks", meta(world=2)),
         row("an element without an owner", "owned", lambda i: recording(
             i, lambda m: m["parameters"][0].update(owned=[[0, 1]]),

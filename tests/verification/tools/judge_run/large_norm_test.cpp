@@ -108,17 +108,17 @@ TEST_CASE(
     "judge-run: the norm of parts of 8 million elements is judged, with its share of the bound") {
   const LargeRun run;
   nlohmann::json json;
-  for (const double norm : {run.exact(), run.in_lanes(1), run.in_lanes(8), run.in_lanes(1024)}) {
+  for (const double norm : {run.in_lanes(1), run.in_lanes(8)}) {
     CAPTURE(norm);
     const CliResult done = run.judged(norm, json);
     CAPTURE(done.out);
     CHECK(done.exit_code == 0);
-    CHECK(done.out.find("not judged") == std::string::npos);
+    CHECK(done.out.find("more elements than") == std::string::npos);
     const auto& found = norm_case(json);
     CHECK(found["status"] == "pass");
     const double share = found["worst_ratio"];
     CHECK(share <= 0.5);
-    if (norm != run.exact()) CHECK(share > 0);
+    CHECK(share > 0);
   }
   // Beyond the bound, and a known mistake within it.
   const CliResult beyond = run.judged(1.5 * run.exact(), json);

@@ -141,6 +141,8 @@ TEST_CASE("groups and parameters of a recording are checked completely") {
     expect_refused(mention, [&](Files& files) { set_group(files[rank0], key, value); });
   };
   of_group("rule", "adamv", "did you mean adamw?");
+  expect_refused("groups is '[]'",
+                 [](Files& files) { files[rank0].metadata["groups"] = Json::array(); });
   of_group("lr", std::nullopt, "has no 'lr'");
   of_group("lr", "0.1", "lr is");
   of_group("lr", -1, "lr is");

@@ -261,7 +261,8 @@ TEST_CASE(
   LegalFiles files;
   for (int order = 0; order < 6; ++order) {
     for (const double max_norm : {0.2, 0.0}) {
-      for (const auto& [ranks, micro] : {std::pair{2, 2}, std::pair{3, 1}, std::pair{1, 5}}) {
+      for (const auto& [ranks, micro] :
+           {std::pair{2, 2}, std::pair{3, 1}, std::pair{1, 5}, std::pair{1, 1}}) {
         LegalSimulation run;
         run.order = order;
         run.max_norm = max_norm;
