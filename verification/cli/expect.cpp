@@ -83,7 +83,8 @@ std::string conclusion(const Expectation& found) {
   if (!found.legal->beyond.equal()) return "in no legal order";
   if (found.legal->num_unjudged > 0)
     return fmt::format(
-        "not judged: {} elements are outside the conditions of their bounds (intermediate values of "
+        "not judged: {} elements are outside the conditions of their bounds (intermediate values "
+        "of "
         "2^127\nand above, or a denominator near 0), and their bits differ",
         grouped(found.legal->num_unjudged));
   return fmt::format("within the bounds of any legal order: at most {:.2g} of them",

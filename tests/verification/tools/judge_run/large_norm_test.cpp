@@ -29,9 +29,11 @@ class LargeRun {
         squares_ += static_cast<double>(x) * x;
       }
     }
+    small_ = static_cast<float>(std::sqrt(squares_ / 36));
   }
 
-  double exact() const { return std::sqrt(squares_); }
+  double exact() const { return std::sqrt(squares_ + 4 * static_cast<double>(small_) * small_); }
+  double without_b() const { return std::sqrt(squares_); }
   /// Added in fp32 by so many accumulators, the parts of the ranks one after another.
   double in_lanes(std::size_t lanes) const {
     std::vector<float> sums(lanes, 0.0F);
@@ -39,13 +41,13 @@ class LargeRun {
     for (const auto& part : parts_) {
       for (const float x : part) sums[i++ % lanes] += x * x;
     }
-    float sum = 0;
+    float sum = 4 * small_ * small_;
     for (const float lane : sums) sum += lane;
     return std::sqrt(sum);
   }
-  double of_rank(std::size_t r) const {
+  double of_rank_1() const {
     double sum = 0;
-    for (const float x : parts_[r]) sum += static_cast<double>(x) * x;
+    for (const float x : parts_[1]) sum += static_cast<double>(x) * x;
     return std::sqrt(sum);
   }
 
@@ -78,7 +80,16 @@ class LargeRun {
            {"group", 0},
            {"t", 1},
            {"owned", owned}});
+      // A tenth of the squares, of rank 0.
+      Json four = Json::array();
+      if (r == 0) four.push_back(Json(Json::Items{0, 4}));
+      meta["parameters"].push_back({{"name", "b"},
+                                    {"shape", Json(std::vector<std::int64_t>{4})},
+                                    {"group", 0},
+                                    {"t", 1},
+                                    {"owned", four}});
       file.tensors["reduced.w"].values = parts_[static_cast<std::size_t>(r)];
+      file.tensors["reduced.b"].values.assign(r == 0 ? 4 : 0, small_);
       write_file(folder.file("run") + "/step000001.rank" + std::to_string(r) + ".safetensors",
                  file);
     }
@@ -92,6 +103,7 @@ class LargeRun {
   static constexpr std::size_t rows_ = 4200, columns_ = 4000;  // 8.4 million elements on each rank
   std::vector<float> parts_[2];
   double squares_ = 0;
+  float small_ = 0;
 };
 
 const nlohmann::json& norm_case(const nlohmann::json& json) {
@@ -124,8 +136,12 @@ TEST_CASE(
   const CliResult beyond = run.judged(1.5 * run.exact(), json);
   CHECK(beyond.exit_code == 1);
   CHECK(norm_case(json)["worst_ratio"] > 1);
-  const CliResult local = run.judged(run.of_rank(0), json);
+  const CliResult local = run.judged(run.of_rank_1(), json);
   CAPTURE(local.out);
   CHECK(local.exit_code == 1);
-  CHECK(local.out.find("as if rank 0 clipped by the norm of its own shard") != std::string::npos);
+  CHECK(local.out.find("as if rank 0 had the norm of the shard of rank 1") != std::string::npos);
+  const CliResult less = run.judged(run.without_b(), json);
+  CAPTURE(less.out);
+  CHECK(less.exit_code == 1);
+  CHECK(less.out.find("as if b were left out") != std::string::npos);
 }
