@@ -3,50 +3,15 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "common/base/same_value.hpp"
 #include "verification/report/format.hpp"
+#include "verification/tools/judge_run/run_assembled.hpp"
 #include "verification/tools/judge_run/run_element.hpp"
 #include "verification/tools/judge_run/run_findings.hpp"
 
 namespace zeroproof::verification {
 namespace {
-
-/// A tensor of the whole parameter, from the ranks that own it; NaN where it is not recorded.
-struct Assembled {
-  std::vector<std::int64_t> elements;  ///< of leaf
-  std::vector<float> values;
-  std::vector<std::size_t> owner;
-  bool complete = false;
-};
-
-/// `replica`: the rank whose copy of a replicated parameter is taken.
-Assembled assemble(const RunStep& step, std::size_t p, const std::string& kind,
-                   std::size_t replica = 0) {
-  Assembled whole;
-  whole.elements = elements_of(step.parameter(p).leaf);
-  whole.values.assign(whole.elements.size(), std::numeric_limits<float>::quiet_NaN());
-  whole.owner.assign(whole.elements.size(), 0);
-  whole.complete = !step.owners(p).empty();
-  for (const std::size_t r : step.owners(p)) {
-    const RunParameter& parameter = step.parameter(p, r);
-    if (parameter.replicated && r != replica) continue;  // others are compared with it
-    const auto values = step.ranks[r].read(kind, parameter);
-    if (!values) {
-      whole.complete = false;
-      continue;
-    }
-    const std::vector<std::int64_t> owned = elements_of(parameter.owned);
-    for (std::size_t i = 0; i < owned.size(); ++i) {
-      const auto at = static_cast<std::size_t>(std::ranges::lower_bound(whole.elements, owned[i]) -
-                                               whole.elements.begin());
-      whole.values[at] = values->values[i];
-      whole.owner[at] = r;
-    }
-  }
-  return whole;
-}
 
 float cut_to(DType dtype, float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -55,7 +20,7 @@ float cut_to(DType dtype, float value) {
 }
 
 /// Why a model's parameters are not the rounded masters.
-std::string wrong_cast(const RunStep& step, std::size_t p, const Assembled& after,
+std::string wrong_cast(const RunStep& step, std::size_t p, const AssembledTensor& after,
                        const RunValues& model) {
   const auto wrong_are = [&](const auto& as_if) {
     for (std::size_t i = 0; i < model.values.size(); ++i) {
@@ -67,7 +32,7 @@ std::string wrong_cast(const RunStep& step, std::size_t p, const Assembled& afte
   if (model.dtype != DType::fp32 &&
       wrong_are([&](std::size_t i) { return cut_to(model.dtype, after.values[i]); }))
     return "as if the values were truncated instead of rounded to nearest even";
-  const Assembled before = assemble(step, p, "before.master");
+  const AssembledTensor before = assemble(step, p, "before.master");
   if (before.complete &&
       wrong_are([&](std::size_t i) { return round_to(model.dtype, before.values[i]); })) {
     std::vector<bool> stale(step.ranks.size(), false);
@@ -97,7 +62,7 @@ RunFindings judge_cast(const RunStep& step) {
   RunFindings found(step, RunPhase::cast);
   bool any = false;
   for (std::size_t p = 0; p < step.num_parameters(); ++p) {
-    const Assembled after = assemble(step, p, "after.master");
+    const AssembledTensor after = assemble(step, p, "after.master");
     bool all = true;
     for (std::size_t r = 0; r < step.ranks.size(); ++r) {
       const RunParameter& parameter = step.parameter(p, r);
@@ -155,7 +120,7 @@ RunFindings judge_state(const RunStep& step, const RunStep* before) {
         if (!now && buffer != "master" && !step.ranks[r].has("after." + buffer, parameter))
           continue;
         const std::size_t replica = r < before->ranks.size() ? r : 0;
-        const Assembled then = assemble(*before, p, "after." + buffer, replica);
+        const AssembledTensor then = assemble(*before, p, "after." + buffer, replica);
         if (!then.complete) continue;
         if (!now) {
           if (buffer != "master") {
@@ -172,7 +137,7 @@ RunFindings judge_state(const RunStep& step, const RunStep* before) {
                              false,
                              now->dtype};
         std::size_t zeros = 0, old = 0, wrong = 0;
-        const Assembled older = assemble(*before, p, "before." + buffer, replica);
+        const AssembledTensor older = assemble(*before, p, "before." + buffer, replica);
         for (std::size_t i = 0; i < owned.size(); ++i) {
           const auto at = static_cast<std::size_t>(
               std::ranges::lower_bound(then.elements, owned[i]) - then.elements.begin());

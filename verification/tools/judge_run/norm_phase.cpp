@@ -28,7 +28,8 @@ ElementBound with_roundings(ElementBound bound, int count, DType dtype) {
   return bound;
 }
 
-/// The coefficient that a rank's gradients are multiplied with.
+}  // namespace
+
 ElementBound coefficient_of(const RankFile& rank, const ElementBound& norm, DType accumulation) {
   if (!rank.max_norm) return {1, 0, true};
   const auto value = static_cast<double>(norm.exact);
@@ -44,6 +45,23 @@ ElementBound coefficient_of(const RankFile& rank, const ElementBound& norm, DTyp
   c.allowed += more;
   return c;
 }
+
+ElementBound clipped_bound(const RankFile& rank, const ElementBound& coefficient, float reduced,
+                           DType accumulation) {
+  const Real x = static_cast<Real>(reduced) / static_cast<Real>(rank.loss_scale);
+  const bool scales = rank.loss_scale != 1;
+  const int count = (coefficient.exact == 1 && coefficient.allowed == 0 ? 0 : 2) +
+                    (scales && !is_power_of_two(rank.loss_scale) ? 2 : 0);
+  ElementBound bound{x * coefficient.exact, 0, true};
+  if (!std::isfinite(bound.exact) || bound.exact == 0) return bound;
+  bound.allowed = std::fabs(x) * coefficient.allowed +
+                  roundings(count, unit_of(accumulation)) * std::fabs(bound.exact);
+  if (count > 0 || scales) bound.allowed += 2 * half_tiny_of(accumulation);
+  if (bound.allowed > 0) bound.allowed *= bounds::slack;
+  return bound;
+}
+
+namespace {
 
 /// A wrong factor of all gradients.
 struct WrongFactor {
@@ -140,8 +158,6 @@ RunFindings clip_in(const RunStep& step, DType accumulation, const RunNorm& norm
     }
     const Real scale = rank.loss_scale;
     const bool scales = rank.loss_scale != 1;
-    const int count = (c.exact == 1 && c.allowed == 0 ? 0 : 2) +
-                      (scales && !is_power_of_two(rank.loss_scale) ? 2 : 0);
     for (std::size_t p = 0; p < step.num_parameters(); ++p) {
       const RunParameter& parameter = rank.parameters[p];
       if (parameter.owned.empty()) continue;
@@ -161,14 +177,7 @@ RunFindings clip_in(const RunStep& step, DType accumulation, const RunNorm& norm
                            grad->dtype};
       bool wrong = false;
       for (std::size_t i = 0; i < grad->values.size(); ++i) {
-        const Real x = static_cast<Real>(reduced->values[i]) / scale;
-        ElementBound bound{x * c.exact, 0, true};
-        if (std::isfinite(bound.exact) && bound.exact != 0) {
-          bound.allowed = std::fabs(x) * c.allowed +
-                          roundings(count, unit_of(accumulation)) * std::fabs(bound.exact);
-          if (count > 0 || scales) bound.allowed += 2 * half_tiny_of(accumulation);
-          if (bound.allowed > 0) bound.allowed *= bounds::slack;
-        }
+        ElementBound bound = clipped_bound(rank, c, reduced->values[i], accumulation);
         bound = stored_in(grad->dtype, bound);
         // Bits where nothing rounds.
         const double ratio = bound.ratio(grad->values[i]);

@@ -33,19 +33,6 @@ std::optional<Phase> report_phase(RunPhase phase) {
   return std::nullopt;
 }
 
-/// "[3, 4]": the place of an element in a tensor.
-std::string coordinates_of(const RunParameter& parameter, std::int64_t element) {
-  if (parameter.shape.empty()) return "";
-  std::vector<std::string> parts(parameter.shape.size());
-  for (std::size_t d = parts.size(); d-- > 0;) {
-    parts[d] = std::to_string(element % parameter.shape[d]);
-    element /= parameter.shape[d];
-  }
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
-  return "[" + text + "]";
-}
-
 std::int64_t element_at(const RunBlocks& blocks, std::int64_t i) {
   for (const RunBlock& block : blocks) {
     if (i < block.length) return block.start + i;
@@ -63,6 +50,18 @@ std::string times_the_bound(double ratio, double worst) {
 }
 
 }  // namespace
+
+std::string coordinates_of(const RunParameter& parameter, std::int64_t element) {
+  if (parameter.shape.empty()) return "";
+  std::vector<std::string> parts(parameter.shape.size());
+  for (std::size_t d = parts.size(); d-- > 0;) {
+    parts[d] = std::to_string(element % parameter.shape[d]);
+    element /= parameter.shape[d];
+  }
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return "[" + text + "]";
+}
 
 std::string_view name(RunPhase phase) {
   constexpr std::array<std::string_view, num_run_phases + 1> names = {

@@ -14,6 +14,9 @@ enum class RunPhase : std::uint8_t { reduce, overflow, norm, clip, update, cast,
 inline constexpr int num_run_phases = 7;
 std::string_view name(RunPhase phase);
 
+/// "[3, 4]": the place of an element in a parameter.
+std::string coordinates_of(const RunParameter& parameter, std::int64_t element);
+
 /// A tensor of one rank.
 struct RunPlace {
   std::size_t rank = 0;

@@ -65,4 +65,11 @@ class RunNorm {
 /// from the right one.
 std::string wrong_norm_text(const RunNorm& norm, std::size_t rank, double got, double least);
 
+/// [Bound:coef]: the coefficient that a rank's gradients are multiplied with, from a norm with an error.
+ElementBound coefficient_of(const RankFile& rank, const ElementBound& norm, DType accumulation);
+
+/// [Bound:scaled]: one reduced gradient, unscaled and clipped.
+ElementBound clipped_bound(const RankFile& rank, const ElementBound& coefficient, float reduced,
+                           DType accumulation);
+
 }  // namespace zeroproof::verification

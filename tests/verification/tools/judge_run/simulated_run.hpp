@@ -70,6 +70,8 @@ struct SimulatedState {
 struct Simulation {
   int world = 2, micro = 2, steps = 3;
   bool replicated = false, mean = true, sampled = false;
+  bool backwards = false;       ///< sums begin with the last rank
+  bool shares_batches = false;  ///< as many ranks times micro-batches have the same batches
   DType leaf = DType::fp32, model = DType::fp32, accumulate = DType::fp32;
   double loss_scale = 1, norm_type = 2, eps = 1e-3;
   std::optional<double> max_norm;
@@ -170,9 +172,10 @@ inline std::map<std::string, SimulatedFile> Simulation::files() const {
         auto& of_micro = of_rank.emplace_back();
         for (const Parameter& p : parameters) {
           auto& g = of_micro.emplace_back();
+          const auto factor_of_rank = static_cast<float>(shares_batches ? world : r + 1);
           for (std::int64_t i = 0; i < p.numel(); ++i)
-            g.push_back(in_format(leaf, uniform() * 0.25F * static_cast<float>(r + 1) *
-                                            static_cast<float>(loss_scale)));
+            g.push_back(in_format(
+                leaf, uniform() * 0.25F * factor_of_rank * static_cast<float>(loss_scale)));
         }
       }
     }
@@ -183,7 +186,8 @@ inline std::map<std::string, SimulatedFile> Simulation::files() const {
     for (std::size_t p = 0; p < parameters.size(); ++p) {
       auto& sum = reduced.emplace_back(leaves[0][0][p].size(), 0.0F);
       for (std::size_t i = 0; i < sum.size(); ++i) {
-        for (int r = 0; r < world; ++r) {
+        for (int k = 0; k < world; ++k) {
+          const int r = backwards ? world - 1 - k : k;
           if (has("one rank left out", step, r)) continue;
           for (int m = 0; m < micro; ++m) {
             if (has("micro-batch left out", step) && m == micro - 1) continue;
