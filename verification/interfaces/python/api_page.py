@@ -20,10 +20,11 @@ SECTIONS = {"Args": "Arguments", "Returns": "Returns", "Raises": "Raises", "Attr
 PARTS = [
     ("Judging", "zproof.judge", None),
     ("zproof.torch", "zproof.torch", None),
+    ("Trainings", "zproof.run_judge", None),
     ("Asserting", "zproof.testing", None),
     ("Steps", "zproof.step", None),
     ("zproof.reference", "zproof.reference", None),
-    ("pytest", "zproof.pytest_plugin", ["Zproof"]),
+    ("pytest", "zproof.pytest_plugin", ["Zproof", "ZproofRun"]),
 ]
 
 

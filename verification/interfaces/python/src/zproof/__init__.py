@@ -2,7 +2,8 @@
 
 ``zproof.reference`` computes the operations of the numeric contract, on arrays of numpy, PyTorch or anything else with
 ``__dlpack__``; ``zproof.judge`` compares a Python callable with it; ``zproof.step`` takes whole steps of the sharded
-reference on virtual ranks; ``zproof.torch`` judges optimizers of PyTorch. ``python -m zproof`` is the command line.
+reference on virtual ranks; ``zproof.torch`` judges optimizers of PyTorch and records trainings, ``zproof.judge_run`` judges
+recordings, and ``zproof.ab`` compares a training under two settings. ``python -m zproof`` is the command line.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ._zproof import version as __version__
 
 if TYPE_CHECKING:
     from .judge import Verdict, judge
+    from .run_judge import RunVerdict, ab, judge_run
     from .step import step
     from .testing import assert_step_close
 
@@ -24,6 +26,9 @@ _HOMES = {
     "judge": "judge",
     "Verdict": "judge",
     "operations": "judge",
+    "RunVerdict": "run_judge",
+    "ab": "run_judge",
+    "judge_run": "run_judge",
     "step": "step",
     "assert_step_close": "testing",
 }

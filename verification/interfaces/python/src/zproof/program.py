@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -19,6 +20,15 @@ def run(name: str, argv: list[str]) -> NoReturn:
         sys.stderr.write(f"zproof: {FOLDER / name} cannot be executed ({error.strerror}); install zproof in a folder whose "
                          "programs can be executed\n")
         sys.exit(3)
+
+
+def output_of(name: str, argv: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs the program to its end; OSError if it cannot run."""
+    try:
+        return subprocess.run([FOLDER / name, *argv], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    except OSError as error:
+        raise OSError(f"{FOLDER / name} cannot be executed ({error.strerror}); install zproof in a folder whose programs can be "
+                      "executed") from None
 
 
 def main() -> NoReturn:

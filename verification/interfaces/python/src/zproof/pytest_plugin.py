@@ -1,6 +1,6 @@
-"""zproof for pytest: a fixture that is bound to a test's seeds and folder, a marker, and four options.
+"""zproof for pytest: fixtures that are bound to a test's seeds and folder, a marker, and four options.
 
-The fixture ``zproof`` is a :class:`Zproof`. The marker has the words of ``zproof.judge`` (op, dtype, fills, accept,
+The fixture ``zproof`` is a :class:`Zproof`, ``zproof_run`` a :class:`ZproofRun`. The marker has the words of ``zproof.judge`` (op, dtype, fills, accept,
 framework, device) for a test or a class of them; with a list of dtypes there is a test for each. A failing test reports
 how to run it again, with its seeds. Where ``GITHUB_ACTIONS`` is set, a failing test that has the fixture is annotated
 at its line, and the tests that have it are in the job summary.
@@ -33,7 +33,7 @@ from .golden import GoldenFile, recorded_seed, refuse_in_ci
 from .tensor_files import write_arrays
 from .testing import assert_step_close
 
-__all__ = ["Zproof", "BitsChanged"]
+__all__ = ["Zproof", "ZproofRun", "BitsChanged"]
 
 _MARKER_WORDS = ("op", "dtype", "fills", "accept", "framework", "device")
 _LARGEST_SEED = 2**64 - 1
@@ -256,6 +256,80 @@ class Zproof:
 _HERE = pytest.StashKey[Zproof]()
 
 
+@pytest.fixture
+def zproof_run(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> ZproofRun:
+    """A folder for the recording of a training, which is judged at the end of the test."""
+    return ZproofRun(request.node, tmp_path)
+
+
+class ZproofRun:
+    """Object passed to a test by the fixture ``zproof_run``: the test trains and records into ``folder``.
+
+        def test_training(zproof_run):
+            train(zproof_run.folder)
+
+    A test that passes without a call of :meth:`judge` or :meth:`ab` is judged at its end, and fails if a step is wrong or
+    nothing was recorded.
+
+    Attributes:
+        folder: for :func:`zproof.torch.record`, in the test's ``tmp_path``; it does not exist yet.
+    """
+
+    def __init__(self, node: pytest.Item, path: pathlib.Path) -> None:
+        self._node = node
+        self._path = path
+        self.folder = path / "recording"
+        self.judged = False
+        node.stash[_RUN] = self
+
+    def judge(self, folder: str | os.PathLike[str] | None = None, **words: Any) -> Any:
+        """:func:`zproof.judge_run` of ``folder``, or of another one; returns the verdict if everything is right.
+
+        Raises:
+            AssertionError: a step is wrong, or nothing could be judged; the message has the first difference.
+        """
+        __tracebackhide__ = True
+        from .run_judge import judge_run
+
+        self.judged = True
+        return self._checked(judge_run(self.folder if folder is None else folder, **words))
+
+    def ab(self, train: Callable[..., Any], a: Mapping[str, Any], b: Mapping[str, Any], **words: Any) -> Any:
+        """:func:`zproof.ab` in the test's folder; returns the verdict if the trainings are equal, or within the bounds.
+
+        Raises:
+            AssertionError: they differ, or nothing could be compared; the message has the first difference.
+        """
+        __tracebackhide__ = True
+        from .run_judge import ab
+
+        self.judged = True
+        return self._checked(ab(train, a, b, **{"folder": self._path / "ab", "show": False, **words}))
+
+    def _checked(self, verdict: Any) -> Any:
+        __tracebackhide__ = True
+        if verdict.passed:
+            return verdict
+        said = verdict.difference or "nothing was judged:\n" + verdict.text
+        self._node.user_properties.append(("zproof_failure", said))
+        raise AssertionError(said)
+
+
+_RUN = pytest.StashKey[ZproofRun]()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, None]:
+    outcome = yield
+    run = pyfuncitem.stash.get(_RUN, None)
+    if run is None or run.judged or outcome.excinfo is not None:
+        return
+    try:
+        run.judge()
+    except (AssertionError, ValueError, OSError, RuntimeError) as error:
+        outcome.force_exception(error)
+
+
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -276,7 +350,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         lines = [f"replay: {fixture.replay}"]
         lines += [f"saved: {path}" for name, path in item.user_properties if name == "zproof_saved"]
         report.sections.append(("zproof", "\n".join(lines)))
-    if report.when == "call" and fixture is not None:
+    if report.when == "call" and (fixture is not None or _RUN in item.stash):
         report.user_properties.append(("zproof_test", item.nodeid))
 
 
