@@ -216,8 +216,19 @@ def assert_rows():
     )
 
 
+def run_rows():
+    nothing = lambda folder, stage=1: None  # noqa: E731
+    ab = lambda **words: lambda a: zproof.ab(nothing, **{"a": {}, "b": {}, **words})  # noqa: E731
+    return _rows(
+        "zproof.ab",
+        ("a training that records nothing", "ValueError", "train(stage=2) recorded nothing", ab(a={"stage": 2})),
+        ("a number as the factor", "TypeError", "gradients_within is 'x'", ab(gradients_within="x")),
+        ("no folder for zproof.judge_run", "ValueError", "cannot be read", lambda a: zproof.judge_run("nowhere")),
+    )
+
+
 def python_rows():
-    return array_rows() + setting_rows() + step_rows() + judge_rows() + assert_rows()
+    return array_rows() + setting_rows() + step_rows() + judge_rows() + run_rows() + assert_rows()
 
 
 def command_lines():

@@ -32,6 +32,8 @@ class RunVerdict:
         exit_code: as of ``zeroproof judge-run``: 0 right, 1 a phase is wrong or differs, 4 nothing was judged.
         text: the report for the terminal, at most 100 columns wide.
         json: the report as JSON, schema ``zeroproof-report/2``.
+        results: a dict for every step and phase, as in the JSON: id, status, class ("bitwise" if two recordings have the
+            same bits), reason, compared, differing, worst_ratio, divergence.
     """
 
     exit_code: int
@@ -44,8 +46,6 @@ class RunVerdict:
 
     @functools.cached_property
     def results(self) -> list[dict[str, Any]]:
-        """A dict for every step and phase, as in the JSON: id, status, class ("bitwise" if two recordings have the same
-        bits), reason, compared, differing, worst_ratio, divergence."""
         return json_text.loads(self.json)["cases"]  # type: ignore[no-any-return]
 
     @property
