@@ -111,6 +111,25 @@ const std::string wte = "wte.weight";
 
 }  // namespace
 
+TEST_CASE("pair_ratio: deviations of both sides in units of the sum of their bounds") {
+  const ElementBound one{1, 0.25L, true}, two{2.25L, 0.25L, true}, exact{2.25L, 0, true};
+  CHECK(pair_ratio({1.5, 2.5}, {one, two}) == 0.5);    // |0.5 - 0.25| / 0.5
+  CHECK(pair_ratio({1.25, 2.0}, {one, two}) == 1);     // |0.25 + 0.25| / 0.5
+  CHECK(pair_ratio({1.5, 2.0}, {one, two}) == 1.5);    // |0.5 + 0.25| / 0.5
+  CHECK(pair_ratio({9.0, 10.25}, {one, two}) == 0);    // the same deviation
+  CHECK(pair_ratio({1.25, 2.25}, {one, exact}) == 1);  // a side without an error
+  CHECK(pair_ratio({1, 2}, {ElementBound{1, 0, true}, exact}) == HUGE_VAL);
+  const double nan = std::nan("");
+  CHECK(pair_ratio({nan, nan}, {one, one}) == HUGE_VAL);
+  CHECK(pair_ratio({nan, 2}, {one, two}) == HUGE_VAL);
+  CHECK(pair_ratio({HUGE_VAL, HUGE_VAL}, {one, two}) == 0);
+  CHECK(pair_ratio({HUGE_VAL, 2.25}, {one, two}) == HUGE_VAL);
+  const ElementBound finite{0, 0, false, ResultClasses::number | ResultClasses::zero};
+  CHECK(pair_ratio({5, 6}, {finite, finite}) == 0);
+  CHECK(pair_ratio({5, HUGE_VAL}, {finite, finite}) == HUGE_VAL);
+  CHECK_FALSE(pair_ratio({5, 6}, {ElementBound{}, one}).has_value());  // no statement, no verdict
+}
+
 TEST_CASE("AgainstSuite: a recording equals itself in every phase, sharded or not") {
   for (const int world : {1, 2, 4}) {
     for (const bool replicated : {false, true}) {
