@@ -20,11 +20,11 @@ ROWS, STEPS = 24, 4
 
 
 class Run(Training):
-    """The rows of a step are divided among all micro-batches of all ranks; `resume`: in two parts, with a checkpoint."""
+    """The rows of a step are divided among `parts`, the micro-batches of all ranks."""
 
-    def __init__(self, folder, framework="ddp", micro=2, seed=0, scale=None, compiled=False, recomputed=False, ddp=None,
+    def __init__(self, folder, framework="ddp", parts=4, seed=0, scale=None, compiled=False, recomputed=False, ddp=None,
                  fsdp=None, clip=None, set_to_none=True, kind=torch.optim.AdamW, **optimizer):
-        self.micro, self.seed, self.scale, self.compiled, self.recomputed = micro, seed, scale, compiled, recomputed
+        self.parts, self.seed, self.scale, self.compiled, self.recomputed = parts, seed, scale, compiled, recomputed
         self.ddp, self.fsdp, self.clip_words = ddp or {}, fsdp or {}, clip or {}
         self.set_to_none, self.kind, self.words = set_to_none, kind, {"lr": 1e-2, "weight_decay": 0.1, **optimizer}
         super().__init__(folder, framework)
@@ -55,8 +55,7 @@ class Run(Training):
     def step(self, step):
         self.optimizer.zero_grad(self.set_to_none)
         rows = torch.randn(ROWS, 33, generator=torch.Generator().manual_seed(self.seed_of_rows(step)))
-        for micro in range(self.micro):
-            part = rows.chunk(self.world * self.micro)[micro * self.world + self.rank]
+        for micro, part in enumerate(rows.chunk(self.parts)[self.rank::self.world]):
             self.backward(self.scaler.scale(self.loss(part)), step, micro)
         self.scaler.unscale_(self.optimizer)
         self.clip(step)
@@ -66,7 +65,7 @@ class Run(Training):
         return 10 + step
 
     def loss(self, rows):
-        return self.model(rows).square().mean() / self.micro
+        return self.model(rows).square().mean() * self.world / self.parts
 
     def clip(self, step):
         nn.utils.clip_grad_norm_(self.model.parameters(), MAX_NORM, **self.clip_words)
@@ -109,7 +108,7 @@ class LossNotDivided(Run):
     """The losses of the micro-batches are added, without a division by their number."""
 
     def loss(self, rows):
-        return super().loss(rows) * self.micro
+        return super().loss(rows) * self.parts / self.world
 
 
 class RateRestarted(Run):
@@ -156,7 +155,7 @@ class DividedTwice(Run):
         from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
         model = super().wrap(model, framework)
         model.register_comm_hook(None, lambda state, bucket: allreduce_hook(state, bucket).then(
-            lambda done: done.value()[0] / self.world))
+            lambda done: done.value() / self.world))
         return model
 
 
@@ -193,18 +192,18 @@ def fsdp(**words):
 
 # name: a, b, the bound of gradients that other kernels compute
 SETTINGS = {
-    "1 rank, 2 ranks": ({"world": 1, "micro": 4}, {"micro": 2}, None),
-    "2 ranks, 4 ranks": ({"micro": 2}, {"world": 4, "micro": 1}, None),
-    "2 ranks, 3 ranks": ({"micro": 6}, {"world": 3, "micro": 4}, 1e-5),
+    "1 rank, 2 ranks": ({"world": 1}, {}, None),
+    "2 ranks, 4 ranks": ({}, {"world": 4}, None),
+    "2 ranks, 3 ranks": ({"parts": 12}, {"parts": 12, "world": 3}, 1e-5),
     "DDP, FSDP2": ({}, fsdp(), None),
     "DDP, ZeroRedundancyOptimizer": ({}, {"framework": "zero"}, None),
-    "FSDP2 on 2 ranks, on 3 ranks": ({**fsdp(), "micro": 6}, {**fsdp(), "world": 3, "micro": 4}, 1e-5),
+    "FSDP2 on 2 ranks, on 3 ranks": ({**fsdp(), "parts": 12}, {**fsdp(), "parts": 12, "world": 3}, 1e-5),
     "FSDP2, kept after the forward pass": (fsdp(), fsdp(reshard_after_forward=False), None),
     "FSDP2, one group": (fsdp(), fsdp(one_group=True), None),
     "DDP, small buckets": ({}, {"ddp": {"bucket_cap_mb": 0.001, "gradient_as_bucket_view": True}}, None),
-    "4 micro-batches, 1": ({"micro": 4}, {"micro": 1}, 1e-5),
+    "4 micro-batches, 1": ({"parts": 8}, {"parts": 2}, 1e-5),
     "one run, resumed": ({}, {"resume": 2}, None),
-    "2 ranks, resumed on 1": ({"micro": 2}, {"micro": 2, "resume": 2}, None),
+    "2 ranks, resumed on 1": ({}, {"resume": 1}, None),
     "foreach, for-loop": ({"foreach": True}, {"foreach": False}, None),
     "for-loop, fused": ({"foreach": False}, {"fused": True}, None),
     "SGD, fused": ({"kind": torch.optim.SGD, "momentum": 0.9}, {"kind": torch.optim.SGD, "momentum": 0.9, "fused": True}, None),
@@ -216,11 +215,11 @@ SETTINGS = {
 }
 
 MISTAKES = {
-    "divided-twice": ({"world": 1, "micro": 4}, {"cls": DividedTwice}),
-    "rate-times-ranks": ({"world": 1, "micro": 4}, {"cls": RateTimesRanks}),
+    "divided-twice": ({"world": 1}, {"cls": DividedTwice}),
+    "rate-times-ranks": ({"world": 1}, {"cls": RateTimesRanks}),
     "eps-on-one-rank": ({}, {"cls": EpsOnOneRank}),
     "decay-on-biases": ({}, {"cls": DecayOnBiases}),
-    "loss-not-divided": ({"world": 1, "micro": 1}, {"cls": LossNotDivided, "world": 1, "micro": 4}),
+    "loss-not-divided": ({}, {"cls": LossNotDivided}),
     "rate-restarted": ({}, {"cls": RateRestarted, "resume": 2}),
     "rows-repeated": ({}, {"cls": RowsRepeated, "resume": 2}),
     "other-model": ({}, {"cls": OtherModel}),

@@ -135,6 +135,16 @@ void PairFindings::explain(const PairTensor& tensor, const std::vector<std::size
     if (all([&](std::size_t i) { return tensor.values[s][i] == 0; }))
       return hint(fmt::format("they are 0 in {}: lost, or never written", side_names[s]));
   }
+  for (const DType format : {DType::bf16, DType::fp16}) {
+    const auto has = [&](std::size_t s) {
+      return std::ranges::all_of(tensor.values[s], [&](double x) {
+        return x == static_cast<float>(x) && is_number_of(format, static_cast<float>(x));
+      });
+    };
+    if (has(0) != has(1))
+      return hint(fmt::format("{} has numbers of {}, {} has not", side_names[has(0) ? 0 : 1],
+                              name(format), side_names[has(0) ? 1 : 0]));
+  }
   const std::size_t most = *std::ranges::max_element(
       wrong, {}, [&](std::size_t i) { return std::isfinite(a[i]) ? std::fabs(a[i]) : 0; });
   const double factor = b[most] / a[most];

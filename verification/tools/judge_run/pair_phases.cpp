@@ -151,7 +151,8 @@ std::vector<double> normalised_terms(const LeafSums& sums, std::size_t i) {
   for (const std::vector<float>& leaf : sums.leaves) {
     if (leaf[i] != 0) terms.push_back(static_cast<double>(leaf[i]) / sums.scale / sums.parts);
   }
-  std::ranges::sort(terms);
+  // A NaN has no place in an order, and equals no other term.
+  if (std::ranges::none_of(terms, [](double x) { return std::isnan(x); })) std::ranges::sort(terms);
   return terms;
 }
 

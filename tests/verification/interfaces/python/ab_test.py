@@ -20,28 +20,28 @@ except ImportError:
 
 EXAMPLES = pathlib.Path(os.environ["ZP_SOURCE_DIR"], "verification", "examples", "pytorch")
 
-# The verdict of every pair of ab_run.py: "equal", or "within" where an order of operations differs.
+# Settings that change no operation of the training.
 EQUAL = {"DDP, ZeroRedundancyOptimizer", "FSDP2, kept after the forward pass", "one run, resumed", "gradients None, zeros",
-         "kept, recomputed activations", "2 ranks, resumed on 2"}
+         "kept, recomputed activations"}
 # Step and phase of the first difference, and a part of its hint.
 FIRST = {
     "divided-twice": (1, "reduce", "divided twice by the number of ranks (2)"),
     "rate-times-ranks": (1, "settings", "as if scaled with the 2 ranks of B"),
     "eps-on-one-rank": (1, "settings", ""),
     "decay-on-biases": (1, "settings", ""),
-    "loss-not-divided": (1, "backward", ""),
+    "loss-not-divided": (1, "backward", "B has 2 times the values of A"),
     "rate-restarted": (3, "settings", ""),
     "rows-repeated": (3, "backward", ""),
     "other-model": (1, "state", "do not begin with the same parameters"),
-    "gradients-in-16-bits": (1, "clip", ""),
+    "gradients-in-16-bits": (1, "clip", "B has numbers of bf16"),
     "local-norm": (1, "clip", "clipped by the norm of its own shard"),
     "scaled-twice": (1, "reduce", "divided by the number of micro-batches (3)"),
     "mean-forgotten": (1, "reduce", "not divided by the number of ranks (2)"),
     "micro-batch-lost": (1, "reduce", "micro-batch 0 of every rank were left out"),
-    "not-reduced": (2, "reduce", ""),
+    "not-reduced": (2, "backward", ""),
     "skipped-on-one-rank": (2, "overflow", "the ranks did not agree"),
-    "overflow-applied": (2, "backward", ""),
-    "scale-kept": (1, "clip", ""),
+    "overflow-applied": (2, "backward", "NaN in B"),
+    "scale-kept": (1, "norm", "that of the scaled gradients (loss scale 8)"),
     "clipped-twice": (1, "clip", "the clip were applied twice"),
     "decay-last": (1, "update", ""),
     "rate-of-first-group": (1, "update", "that of group 0"),
@@ -68,7 +68,7 @@ class Pairs(unittest.TestCase):
             with self.subTest(name):
                 verdict = self.verdict(name)
                 self.assertTrue(verdict, verdict.difference)
-                self.assertEqual(verdict.status, "equal" if name in EQUAL else "within", verdict.text)
+                self.assertIn(verdict.status, ["equal"] if name in EQUAL else ["equal", "within"], verdict.text)
                 self.assertIsNone(verdict.first)
                 self.assertEqual(verdict.difference, "")
                 compared = {one["id"].split("/")[1] for one in verdict.results if one["compared"] > 0}
@@ -86,8 +86,8 @@ class Pairs(unittest.TestCase):
                 self.assertEqual((first["divergence"]["step"], first["group"]), (step, phase), verdict.text)
                 self.assertIn(hint, first["divergence"]["hint"])
                 self.assertIn(f"FAIL against/{phase}/step{step:06d}\n", verdict.difference)
-                self.assertIn(" in A", first["divergence"]["candidate"] + first["divergence"]["reference"] + " in A"
-                              if phase == "settings" else first["divergence"]["candidate"])
+                self.assertRegex(first["divergence"]["candidate"], " (in|of) A$")
+                self.assertRegex(first["divergence"]["reference"], " (in|of) [AB]$")
 
     def test_prints_and_keeps_what_differs(self):
         a, b = {"world": 1}, {"world": 1, "resume": 1, "cls": self.run.RateRestarted}

@@ -128,6 +128,7 @@ TEST_CASE("pair_ratio: deviations of both sides in units of the sum of their bou
   CHECK(pair_ratio({5, 6}, {finite, finite}) == 0);
   CHECK(pair_ratio({5, HUGE_VAL}, {finite, finite}) == HUGE_VAL);
   CHECK_FALSE(pair_ratio({5, 6}, {ElementBound{}, one}).has_value());  // no statement, no verdict
+  CHECK(pair_ratio({nan, nan}, {ElementBound{}, one}) == HUGE_VAL);
 }
 
 TEST_CASE("AgainstSuite: a recording equals itself in every phase, sharded or not") {
@@ -289,6 +290,18 @@ TEST_CASE(
   CHECK(phases_with(compared(a, b, 1e-6), Status::fail).find("2 backward") != std::string::npos);
 }
 
+TEST_CASE("AgainstSuite: gradients that one side rounds to bf16 are named") {
+  const PairFiles a = run_on(2).files();
+  PairFiles b = a;
+  for (const char* const rank : {"0", "1"}) {
+    auto& file = b[std::string("step000002.rank") + rank + ".safetensors"];
+    for (float& x : file.tensors["before.grad." + wte].values) x = in_format(DType::bf16, x);
+  }
+  const RunReport report = compared(a, b);
+  const Divergence d = pair_result(report, 2, "clip").divergence.value_or(Divergence{});
+  CHECK(d.hint.find("B has numbers of bf16, A has not") != std::string::npos);
+}
+
 TEST_CASE("AgainstSuite: recordings that begin with another state differ") {
   const Simulation run = run_on(2);
   const PairFiles a = run.files();
@@ -313,6 +326,18 @@ TEST_CASE("AgainstSuite: a NaN is never equal, also on both sides") {
     set_value(b, "step000002.rank1.safetensors", tensor + wte, 3, std::nanf(""));
     CHECK(exit_code(compared(a, b), false) == 1);
   }
+}
+
+TEST_CASE("AgainstSuite: NaN among many micro-batch gradients") {
+  Simulation run = run_on(4);
+  run.micro = 8;
+  PairFiles a = run.files();
+  for (const char* const leaf : {"leaf.1.", "leaf.3.", "leaf.6."}) {
+    for (const char* const rank : {"0", "2", "3"})
+      set_value(a, std::string("step000002.rank") + rank + ".safetensors", leaf + wte, 3,
+                std::nanf(""));
+  }
+  CHECK(pair_result(compared(a, a), 2, "backward").status == Status::fail);
 }
 
 TEST_CASE("AgainstSuite: every tensor is compared") {
