@@ -215,7 +215,7 @@ SETTINGS = {
 }
 
 MISTAKES = {
-    "divided-twice": ({"world": 1}, {"cls": DividedTwice}),
+    "divided-twice": ({"world": 1, "parts": 2}, {"cls": DividedTwice, "parts": 2}),
     "rate-times-ranks": ({"world": 1}, {"cls": RateTimesRanks}),
     "eps-on-one-rank": ({}, {"cls": EpsOnOneRank}),
     "decay-on-biases": ({}, {"cls": DecayOnBiases}),
