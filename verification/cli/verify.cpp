@@ -15,7 +15,8 @@ void add_verify(CommandSet& commands) {
       "--expect", request->expect,
       "safetensors file with the results of another optimizer for the same gradients: no "
       "case is run, and its tensors, named as by --dump, are compared with the "
-      "undistributed optimizer");
+      "undistributed optimizer, by bits or, with --accept any-order, within the bounds of any "
+      "legal order");
   command.option("--phase-names", request->phase_names,
                  "TOML file that maps its tensor names, as in exp_avg = \"state.{step}.{name}.m\"");
   command.runs([flags, request] {
