@@ -716,10 +716,11 @@ void compare_updated(const RunPair& pair, const RunPair::Common& p, bool rounded
       bounds[s] = side_bounds(side, rounded_betas);
   }
   if (!why.empty()) found.missing(why);
-  for (const auto& [buffer, a] : sides[0].after) {
+  for (const auto& entry : sides[0].after) {
+    const std::string& buffer = entry.first;
     const auto b = sides[1].after.find(buffer);
     if (b == sides[1].after.end()) continue;
-    const BothTensors after{{a, b->second}};
+    const BothTensors after{{entry.second, b->second}};
     const PairTensor tensor = after.tensor(pair, p, "after." + buffer);
     found.add(tensor, [&](std::size_t i) -> std::optional<double> {
       if (std::isnan(tensor.values[0][i]) || std::isnan(tensor.values[1][i])) return HUGE_VAL;

@@ -342,7 +342,9 @@ TEST_CASE("AgainstSuite: NaN among many micro-batch gradients") {
 
 TEST_CASE("AgainstSuite: every tensor is compared") {
   const PairFiles a = run_on(2).files();
-  for (const auto& [name, tensor] : a.at("step000002.rank1.safetensors").tensors) {
+  for (const auto& entry : a.at("step000002.rank1.safetensors").tensors) {
+    const std::string& name = entry.first;
+    const SimulatedTensor& tensor = entry.second;
     CAPTURE(name);
     PairFiles b = a;
     if (tensor.values.empty()) continue;
