@@ -8,7 +8,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,9 @@ class Recorder:
         running = distributed.is_available() and distributed.is_initialized()
         self.rank, self.world = (distributed.get_rank(), distributed.get_world_size()) if running else (0, 1)
         self.model = model
+        if not hasattr(self.torch.nn.utils.clip_grad, "_clip_grads_with_norm_"):
+            raise NotRecorded(f"PyTorch {self.torch.__version__} clips in one function, which cannot be observed; use 2.6 or "
+                              "later")
         self._find_wrapper()
         self._find_parameters()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -125,15 +128,19 @@ class Recorder:
                          and hasattr(module, "unshard")]
         if self.sharding:
             shown, self.reduced_by_wrapper = "FSDP2", True
+        self._prefixes = {id(module): name for name, module in self.root.named_modules()}
         self.update = self.optimizer  # whose step reads gradients and state
         if type(self.optimizer).__name__ == "ZeroRedundancyOptimizer":
             if getattr(self.optimizer, "_overlap_with_ddp", False):
                 raise NotRecorded("ZeroRedundancyOptimizer overlaps its step with DDP; use overlap_with_ddp=False")
             shown, self.update = shown + ", ZeroRedundancyOptimizer", self.optimizer.optim
         self.program = self.program or f"PyTorch {torch.__version__}, {shown}"
+        self._take_rule(f"the optimizer is {type(self.update).__name__}")
+
+    def _take_rule(self, problem: str) -> None:
         self.rule = operation_of(self.update)
         if self.rule not in ("adam", "adamw", "sgd"):
-            raise NotRecorded(f"the optimizer is {type(self.update).__name__}; AdamW, Adam and SGD are recorded")
+            raise NotRecorded(f"{problem}; AdamW, Adam and SGD are recorded")
 
     def _find_parameters(self) -> None:
         names = {id(parameter): name for name, parameter in self.root.named_parameters()}
@@ -178,15 +185,17 @@ class Recorder:
         functions.replace(self.torch.amp.GradScaler, "unscale_", self._unscale_wrapper)
         functions.replace(self.torch.amp.GradScaler, "step", self._scaled_step_wrapper)
         functions.replace(self.optimizer, "zero_grad", self._zero_grad_wrapper)
-        handles.append(self.update.register_step_pre_hook(Hook(self._before_step)))
-        handles.append(self.update.register_step_post_hook(Hook(self._after_step)))
+        functions.replace(self.torch.nn.Module, "zero_grad", self._module_zero_grad_wrapper)
+        disable = self.torch.compiler.disable  # hooks are no part of a compiled step or model
+        handles.append(self.update.register_step_pre_hook(Hook(disable(self._before_step))))
+        handles.append(self.update.register_step_post_hook(Hook(disable(self._after_step))))
         self._hook_forward()
         if not self.sharding:
             for index, one in enumerate(self.parameters):
                 self._hook_gradient(index, one.tensor)
 
     def _hook_forward(self) -> None:
-        disable = self.torch.compiler.disable  # hooks are no part of a compiled model
+        disable = self.torch.compiler.disable
         for module in self.sharding or [self.model]:
             self._handles.append(module.register_forward_pre_hook(Hook(disable(self._before_forward))))
         self._handles.append(self.model.register_forward_hook(Hook(disable(self._after_forward))))
@@ -194,6 +203,7 @@ class Recorder:
     def _hook_gradient(self, index: int, tensor: Any) -> None:
         self._hooked[index] = tensor
         self._handles.append(tensor.register_hook(Hook(functools.partial(self._leaf, index))))
+        self._handles.append(tensor.register_post_accumulate_grad_hook(Hook(functools.partial(self._accumulated, index))))
 
     def close(self) -> None:
         """Writes the last step and removes all hooks. Without a forward pass after it, FSDP2's last step has no model.*."""
@@ -234,6 +244,7 @@ class Recorder:
         self._in_pass = False
         self._depth = 0  # a subclass may call the step of its base, with hooks of its own
         self._leaves: dict[str, Any] = {}
+        self._arrived: dict[int, Any] = {}  # gradients by parameter, before they are accumulated
         self._tensors: dict[str, Any] = {}
         self._squares: dict[int, float] | None = None  # until the reduced gradients are taken
         self._norm_type: float | str = 2
@@ -250,16 +261,28 @@ class Recorder:
 
     @_guarded
     def _take_leaf(self, index: int, grad: Any) -> None:
+        one = self.parameters[index]
+        if grad.layout is not self.torch.strided or grad.is_complex():
+            kind = "complex" if grad.is_complex() else "sparse"
+            raise NotRecorded(f"the gradient of {one.name} is {kind}; dense real gradients are recorded")
+        self._arrived[index] = one.of_whole(grad)
+
+    def _accumulated(self, index: int, _: Any) -> None:
+        if self._due():
+            self._keep_leaf(index)
+
+    @_guarded
+    def _keep_leaf(self, index: int) -> None:
+        """The gradient is one of a backward pass. `torch.autograd.grad` calls hooks too, and accumulates nothing."""
         if not self._in_pass:
             self._in_pass = True
             # after the callbacks of DDP and FSDP2, which are queued later in this pass
             engine = self.torch.autograd.Variable._execution_engine
             engine.queue_callback(lambda: engine.queue_callback(self._after_backward))
-        one = self.parameters[index]
-        if grad.is_sparse or grad.is_complex():
-            raise NotRecorded(f"the gradient of {one.name} is {'sparse' if grad.is_sparse else 'complex'}; dense real "
-                              "gradients are recorded")
-        self._leaves[f"leaf.{self._micro_batches}.{one.name}"] = one.of_whole(grad)
+        grad = self._arrived.pop(index)
+        name = f"leaf.{self._micro_batches}.{self.parameters[index].name}"
+        # Reentrant checkpoints reach a shared parameter several times in a pass.
+        self._leaves[name] = self._leaves[name] + grad if name in self._leaves else grad
 
     @_guarded
     def _after_backward(self) -> None:
@@ -292,11 +315,7 @@ class Recorder:
 
     def _gradient(self, one: RecordedParameter) -> Any:
         grad = one.tensor.grad
-        if grad is None:
-            return None
-        if grad.layout is not self.torch.strided:
-            raise NotRecorded(f"the gradient of {one.name} is sparse; dense gradients are recorded")
-        return local(grad)
+        return None if grad is None else local(grad)
 
     def _sum_squares(self, tensor: Any) -> float:
         flat = tensor.detach().reshape(-1)
@@ -317,17 +336,27 @@ class Recorder:
                     # Clipping would reduce the norm over the ranks in its first operation: as many collectives as before.
                     total_norm = total_norm.redistribute(
                         placements=[self.torch.distributed.tensor.Replicate()] * total_norm.device_mesh.ndim)
-                self._take_clip(max_norm, total_norm)
+                self._take_clip(parameters, max_norm, total_norm)
             return original(parameters, max_norm, total_norm, *arguments, **words)
 
         return clip_grads_with_norm_
 
     @_guarded
-    def _take_clip(self, max_norm: float, total_norm: Any) -> None:
+    def _take_clip(self, parameters: Iterable[Any], max_norm: float, total_norm: Any) -> None:
+        given = {id(one) for one in parameters if one.grad is not None}
+        mine = {id(one.tensor) for _, one in self._recorded_now()}
+        if not given & mine:
+            return  # those of another optimizer
+        if given != mine:
+            raise NotRecorded(f"the norm is of {len(given)} parameters with a gradient, and the optimizer updates {len(mine)}; "
+                              "clip the parameters of the optimizer, in one call")
         self._take_reduced()
+        if "max_norm" in self._clip:
+            return  # clipped a second time: the norm is of clipped gradients
         kind = float(self._norm_type)
-        self._clip = {"max_norm": float(max_norm), "norm": _number(float(local(total_norm))),
-                      "norm_type": "inf" if math.isinf(kind) else kind}
+        self._clip = {"norm": _number(float(local(total_norm))), "norm_type": "inf" if math.isinf(kind) else kind}
+        if math.isfinite(float(max_norm)):  # else the program reads the norm
+            self._clip["max_norm"] = float(max_norm)
 
     def _unscale_wrapper(self, original: Any) -> Any:
         def unscale_(scaler: Any, optimizer: Any) -> Any:
@@ -363,6 +392,14 @@ class Recorder:
 
         return zero_grad
 
+    def _module_zero_grad_wrapper(self, original: Any) -> Any:
+        def zero_grad(module: Any, *arguments: Any, **words: Any) -> Any:
+            if module is self.model or module is self.root:
+                self._begin_step()
+            return original(module, *arguments, **words)
+
+        return zero_grad
+
     @_guarded
     def _before_step(self, optimizer: Any, arguments: tuple[Any, ...], words: Mapping[str, Any]) -> None:
         self._stepped = True
@@ -374,6 +411,7 @@ class Recorder:
         if not self._due():
             return
         self._write()
+        self._require_known()
         self._take_reduced()
         self._snapshot("before")
 
@@ -390,8 +428,17 @@ class Recorder:
         """A GradScaler has not called the optimizer."""
         if self._due():
             self._write()
+            self._require_known()
             self._snapshot("before")
         self._end_step(False)
+
+    def _require_known(self) -> None:
+        known = {id(one.tensor) for one in self.parameters}
+        for number, group in enumerate(self.optimizer.param_groups):
+            for parameter in group["params"]:
+                if parameter.grad is not None and id(parameter) not in known:
+                    raise NotRecorded(f"a parameter of group {number}, of {list(parameter.shape)} elements, is trained that was "
+                                      "not when the recording began; record from here on in a new recorder with first_step")
 
     def _end_step(self, applied: bool) -> None:
         due = self._due()
@@ -440,13 +487,15 @@ class Recorder:
         return self.optimizer.param_groups[one.group]
 
     def _leaves_of_step(self) -> dict[str, Any]:
-        """A micro-batch in which a parameter has no part has a gradient of zeros."""
+        """A micro-batch in which a parameter has no part has a gradient of zeros, also if other ranks have one."""
         leaves: dict[str, Any] = {}
-        for _, one in self._recorded_now():
+        for index, one in self._recorded_now():
             names = [f"leaf.{micro}.{one.name}" for micro in range(self._micro_batches)]
-            seen = [self._leaves[name] for name in names if name in self._leaves]
-            if seen:
-                leaves |= {name: self._leaves.get(name, self.torch.zeros_like(seen[0])) for name in names}
+            zeros = next((self.torch.zeros_like(self._leaves[name]) for name in names if name in self._leaves), None)
+            if zeros is None and (self.world > 1 or (self._squares or {}).get(index) == 0):
+                zeros = self.torch.zeros(sum(length for _, length in one.sample), dtype=one.tensor.dtype)
+            if zeros is not None:  # else the program has set it
+                leaves |= {name: self._leaves.get(name, zeros) for name in names}
         return leaves
 
     def _metadata(self, applied: bool) -> dict[str, Any]:
@@ -477,15 +526,20 @@ class Recorder:
             if self._pending:
                 self._read_model((one.name, one.tensor) for one in self.parameters)
             return
-        prefix = next(name for name, other in self.root.named_modules() if other is module)
-        for name, tensor in module.named_parameters():
-            name = f"{prefix}.{name}" if prefix else name
-            if name not in self.fetched or hasattr(tensor, "to_local"):
-                continue  # a shard: gathered by a module inside of this one
+        for name, tensor in self._gathered(module):
+            if name not in self.fetched:
+                continue
             if self._pending:
                 self._read_model([(name, tensor)])
             if tensor.requires_grad and self._hooked.get(self.fetched[name]) is not tensor:
                 self._hook_gradient(self.fetched[name], tensor)
+
+    def _gathered(self, module: Any) -> Iterator[tuple[str, Any]]:
+        """Parameters that are complete during the forward pass of a module, with their names in the model."""
+        prefix = self._prefixes[id(module)]
+        for name, tensor in module.named_parameters():
+            if not hasattr(tensor, "to_local"):  # a shard: gathered by a module inside of this one
+                yield f"{prefix}.{name}" if prefix else name, tensor
 
     def _read_model(self, tensors: Iterable[tuple[str, Any]]) -> None:
         metadata, recorded = self._pending  # type: ignore[misc]

@@ -156,8 +156,10 @@ def record(optimizer: Any, model: Any, folder: str | os.PathLike[str], every: in
             raise ValueError(f"{name} is {value} (it is out of range); use 1 or more")
     if word("reduction", reduction) not in ("mean", "sum"):
         raise ValueError(f"reduction is '{reduction}' (ranks take a mean or a sum); use one of these")
-    kind = Recorder
-    if type(optimizer).__module__.startswith("deepspeed."):
+    kind: type[Recorder] = Recorder
+    if type(optimizer).__module__.startswith("deepspeed.runtime."):
         from .deepspeed_recorder import DeepSpeedRecorder as kind
+    elif type(model).__module__.startswith("deepspeed."):
+        from .deepspeed_recorder import DeepSpeedEngineRecorder as kind
     return kind(optimizer, model, folder, every, reduction, None if max_norm is None else factor("max_norm", max_norm),
                 limit, seed, first_step, factor("loss_scale", loss_scale), program)

@@ -21,8 +21,8 @@ _REQUIRED = {"adam": ["lr", "beta1", "beta2", "eps", "weight_decay"], "adamw": [
              "sgd_ema": ["lr", "weight_decay", "momentum"]}
 _OPTIONAL = {"adam": ["amsgrad", "maximize", "bias_correction"], "adamw": ["amsgrad", "maximize", "bias_correction"],
              "lion": ["maximize"], "sgd": ["momentum", "dampening", "nesterov", "maximize"], "sgd_ema": ["maximize"]}
-#: a class or one of its bases: torch.optim.AdamW, DeepSpeedCPUAdam, bitsandbytes' AdamW32bit
-_CLASS = re.compile(r"(?:DeepSpeedCPU)?(AdamW|Adam|SGD|Lion)(?:32bit)?")
+#: a class or one of its bases: torch.optim.AdamW, DeepSpeedCPUAdam, FusedAdam, bitsandbytes' AdamW32bit
+_CLASS = re.compile(r"(?:DeepSpeedCPU|Fused)?(AdamW|Adam|SGD|Lion)(?:32bit)?")
 #: options of classes named Adam or AdamW that choose where the decay is applied
 _DECOUPLED = ("decoupled_weight_decay", "weight_decouple", "decoupled_decay", "adam_w_mode")
 _FLAGS = {"amsgrad", "maximize", "nesterov", "bias_correction"}
