@@ -61,8 +61,8 @@ def discarded_by_the_model(model, optimizer, step):
 def norm_read(model, optimizer, step):
     optimizer.zero_grad()
     loss_of(model).backward()
-    nn.utils.clip_grad_norm_(model.parameters(), float("inf"))
-    nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+    for limit in (float("inf"), 0.1, float("inf")):
+        nn.utils.clip_grad_norm_(model.parameters(), limit)
     optimizer.step()
 
 
@@ -223,6 +223,7 @@ class Limits(unittest.TestCase):
             self.assertTrue(rows and rows[-1]["steps"].endswith(steps), text)
             for row in rows:
                 self.assertNotIn("-", [row["reduce"], row["overflow"], row["cast"]], text)
+            self.assertNotIn("not recorded: leaf", text)
 
     def test_trainings_that_are_recorded(self):
         for loop in (plain, gradient_read, discarded_by_the_model, norm_read, two_optimizers):
@@ -255,16 +256,20 @@ class Limits(unittest.TestCase):
         self.assert_off(plain, "is sparse", 2, Sparse, functools.partial(torch.optim.SGD, lr=0.1))
 
     def test_a_compiled_step(self):
-        def compiled(parameters):
-            optimizer = adamw()(parameters)
-            optimizer.step = torch.compile(optimizer.step, backend="eager")
-            return optimizer
-
-        recorded, said = trained(plain, network, compiled, self.folder / "run")
-        self.assertTrue(all(map(torch.equal, recorded, trained(plain, network, compiled)[0])))
-        self.assertEqual(said, [])
-        for row in judged(self.folder / "run")[2]:
-            self.assertEqual([row["reduce"], row["cast"]], ["bits", "right"])
+        ran = self.run_script("""
+def compiled(parameters):
+    optimizer = adamw()(parameters)
+    optimizer.step = torch.compile(optimizer.step, backend="eager")
+    return optimizer
+recorded, said = trained(plain, network, compiled, sys.argv[2])
+assert all(map(torch.equal, recorded, trained(plain, network, compiled)[0]))
+assert said == [], said
+""")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertNotIn("run_recorder", ran.stderr)  # the compiler has not entered it
+        rows = judged(self.folder / "run")[2]
+        self.assertEqual([[row["reduce"], row["cast"]] for row in rows], [["bits", "right"]] * len(rows))
+        self.assertTrue(rows)
 
     def test_a_recording_that_is_cut_off(self):
         trained(plain, network, adamw(), self.folder)

@@ -279,10 +279,8 @@ class Recorder:
             # after the callbacks of DDP and FSDP2, which are queued later in this pass
             engine = self.torch.autograd.Variable._execution_engine
             engine.queue_callback(lambda: engine.queue_callback(self._after_backward))
-        grad = self._arrived.pop(index)
-        name = f"leaf.{self._micro_batches}.{self.parameters[index].name}"
-        # Reentrant checkpoints reach a shared parameter several times in a pass.
-        self._leaves[name] = self._leaves[name] + grad if name in self._leaves else grad
+        # The passes inside of reentrant checkpoints count as micro-batches of their own.
+        self._leaves[f"leaf.{self._micro_batches}.{self.parameters[index].name}"] = self._arrived.pop(index)
 
     @_guarded
     def _after_backward(self) -> None:
