@@ -17,6 +17,7 @@ struct Accumulation {
   DType micro = DType::fp32;  ///< micro-batches, one after another
   DType all = DType::fp32;    ///< everything, in any order
   std::string name;
+  DType each = DType::fp32;  ///< the ranks' gradients of one micro-batch; micro-batches in fp32
 };
 
 /// The gradients of one parameter, of all ranks and micro-batches.
@@ -58,6 +59,46 @@ void terms_of(const Leaves& leaves, std::size_t at, const Accumulation& how,
   }
 }
 
+/// The reductions of single micro-batches in a format of 16 bits, added in fp32.
+struct ReducedOneByOne {
+  ElementBound bound{0, 0, true};
+  /// Every such sum is a multiple of it; 0 if the gradients do not show it.
+  bounds::Real grid = HUGE_VALL;
+};
+
+ReducedOneByOne one_by_one(const Leaves& leaves, std::size_t at, std::int64_t parts, DType format) {
+  using bounds::Real;
+  ReducedOneByOne sum;
+  Real magnitudes = 0;
+  std::vector<float> terms;
+  for (std::size_t m = 0; m < leaves.of_rank.front().size(); ++m) {
+    terms.clear();
+    for (const std::vector<RunValues>& rank : leaves.of_rank) {
+      if (m < rank.size()) terms.push_back(rank[m].values[at]);
+    }
+    const ElementBound one = stored_in(format, sum_or_mean_bound(terms, parts, unit_of(format)));
+    if (!one.judged || !std::isfinite(one.exact)) return {one, 0};
+    sum.bound.exact += one.exact;
+    sum.bound.allowed += one.allowed;
+    magnitudes += std::fabs(one.exact) + one.allowed;
+    if (std::ranges::all_of(terms, [](float x) { return x == 0; })) continue;
+    const Real least = std::fabs(one.exact) - one.allowed;
+    // A number of the format has 1 / unit steps between powers of two.
+    const Real step = least > 0 ? std::ldexp(unit_of(format) * 2, std::ilogb(least)) : 0;
+    sum.grid = std::min(sum.grid, std::max(step, 2 * half_tiny_of(format)));
+  }
+  const auto adds = static_cast<int>(leaves.of_rank.front().size()) - 1;
+  sum.bound.allowed += roundings(std::max(0, adds), bounds::u) * magnitudes;
+  sum.bound.allowed *= bounds::slack;
+  if (magnitudes >= sum.grid / bounds::u) sum.grid = 0;  // the additions round
+  return sum;
+}
+
+double ratio_one_by_one(const ReducedOneByOne& sum, DType stored, float got) {
+  const bool on_grid = !(sum.grid > 0) || std::fmod(static_cast<bounds::Real>(got), sum.grid) == 0;
+  return on_grid || !std::isfinite(got) ? stored_in(stored, sum.bound).ratio(got) : HUGE_VAL;
+}
+
 std::vector<Accumulation> accumulations(const RunStep& step, bool only_fp32) {
   std::vector<Accumulation> ways = {{}};
   if (only_fp32) return ways;
@@ -68,6 +109,8 @@ std::vector<Accumulation> accumulations(const RunStep& step, bool only_fp32) {
     if (several && step.world() > 1)
       ways.push_back({dtype, DType::fp32, "micro-batches accumulated in " + format});
     ways.push_back({DType::fp32, dtype, "accumulated in " + format});
+    if (several)
+      ways.push_back({DType::fp32, DType::fp32, "micro-batches reduced in " + format, dtype});
   }
   return ways;
 }
@@ -175,7 +218,7 @@ std::string wrong_sum(const RunStep& step, const Leaves& leaves, std::size_t p, 
                       const RunValues& got, const Accumulation& how) {
   const RunParameter& parameter = step.parameter(p, mine);
   const std::vector<std::int64_t> owned = elements_of(parameter.owned);
-  const bounds::Real unit = std::max(unit_of(how.all), unit_of(how.micro));
+  const bounds::Real unit = std::max({unit_of(how.all), unit_of(how.micro), unit_of(how.each)});
   for (const WrongSum& wrong : wrong_sums(step, leaves, mine)) {
     if (explains(wrong, leaves, owned, got, unit)) return "as if " + wrong.text;
   }
@@ -222,6 +265,10 @@ RunFindings reduce_with(const RunStep& step, const Accumulation& how) {
             stored_in(reduced->dtype, sum_or_mean_bound(terms, parts, unit_of(how.all)));
         const float got = reduced->values[i];
         double ratio = bound.ratio(got);
+        if (how.each != DType::fp32) {
+          const std::size_t at = leaves.place_of(owned[i]);
+          ratio = ratio_one_by_one(one_by_one(leaves, at, parts, how.each), reduced->dtype, got);
+        }
         // The precision of another sum shows in every result.
         if (how.all != DType::fp32 && !is_number_of(how.all, got)) ratio = HUGE_VAL;
         wrong = found.add(place, static_cast<std::int64_t>(i), ratio, got, bound.exact) || wrong;

@@ -193,6 +193,25 @@ TEST_CASE("sums in bf16 are named, and right unless fp32 is required") {
   CHECK(wrong_phases(judged(run)) == "2 reduce");
 }
 
+TEST_CASE("micro-batches that are reduced one by one in bf16 are named, and errors of their size") {
+  Simulation run;
+  run.accumulate = DType::bf16;
+  run.reduced_one_by_one = true;
+  const RunReport report = judged(run);
+  CHECK(wrong_phases(report) == "");
+  CHECK(result_of(report, 2, "reduce").reason == "micro-batches reduced in bf16");
+  CHECK(wrong_phases(judged(run, true)) == "1 reduce, 2 reduce, 3 reduce");
+  // Within the bound, and no sums of two numbers of bf16.
+  const TemporaryFolder folder;
+  for (auto [name, file] : run.files()) {
+    for (float& x : file.tensors.at("reduced.wte.weight").values) x *= 1 + 0x1p-15F;
+    write_file(folder.file(name), file);
+  }
+  JudgeRunSettings settings;
+  settings.folder = folder.file("");
+  CHECK(result_of(judge_run(settings), 2, "reduce").status == Status::fail);
+}
+
 TEST_CASE("faults of the norm and of the clip are found and named") {
   Simulation run;
   run.max_norm = 0.7;

@@ -73,6 +73,7 @@ struct Simulation {
   bool backwards = false;       ///< sums begin with the last rank
   bool shares_batches = false;  ///< as many ranks times micro-batches have the same batches
   DType leaf = DType::fp32, model = DType::fp32, accumulate = DType::fp32;
+  bool reduced_one_by_one = false;  ///< each micro-batch in `accumulate`, and added in fp32
   double loss_scale = 1, norm_type = 2, eps = 1e-3;
   std::optional<double> max_norm;
   std::set<int> overflows;  ///< steps
@@ -186,6 +187,12 @@ inline std::map<std::string, SimulatedFile> Simulation::files() const {
     for (std::size_t p = 0; p < parameters.size(); ++p) {
       auto& sum = reduced.emplace_back(leaves[0][0][p].size(), 0.0F);
       for (std::size_t i = 0; i < sum.size(); ++i) {
+        for (int m = 0; m < micro && reduced_one_by_one; ++m) {
+          float one = 0;
+          for (int r = 0; r < world; ++r) one = in_format(accumulate, one + leaves[r][m][p][i]);
+          sum[i] += in_format(accumulate, one * factor);
+        }
+        if (reduced_one_by_one) continue;
         for (int k = 0; k < world; ++k) {
           const int r = backwards ? world - 1 - k : k;
           if (has("one rank left out", step, r)) continue;
