@@ -39,12 +39,14 @@ class DeepSpeed(unittest.TestCase):
             folder = cls.folder / str(world)
             folder.mkdir()
             environment = {**os.environ, "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "MASTER_PORT": free_port()}
+            logs = [folder / f"log{rank}" for rank in range(world)]  # not pipes: DeepSpeed fills them
             ranks = [subprocess.Popen([sys.executable, recorded_deepspeed.__file__, str(folder), str(rank), str(world)],
-                                      env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                     for rank in range(world)]
-            for rank in ranks:
-                said, _ = rank.communicate(timeout=400)
-                if rank.returncode or "zproof records no" in said:
+                                      env=environment, stdout=log.open("w"), stderr=subprocess.STDOUT)
+                     for rank, log in enumerate(logs)]
+            for rank, log in zip(ranks, logs):
+                code = rank.wait(timeout=400)
+                said = log.read_text(encoding="utf-8")
+                if code or "zproof records no" in said:
                     raise AssertionError(said)
 
     @classmethod

@@ -12,8 +12,10 @@ import numpy as np
 STEPS, MICRO, LIMIT = 4, 2, 40
 LR, MAX_NORM, DECAY = 1e-2, 0.1, 0.1
 KINDS = {1: ["plain", "plain-fused", "plain-sgd", "fsdp"],
-         2: ["ddp", "ddp-scaler", "ddp-scaler-fused", "zero", "fsdp", "fsdp-bf16", "fsdp-hybrid"],
-         3: ["ddp", "zero", "fsdp", "fsdp-columns"]}
+         2: ["ddp", "ddp-scaler", "ddp-scaler-fused", "zero", "fsdp", "fsdp-bf16", "fsdp-bf16-reduce", "fsdp-offload",
+             "fsdp-kept", "fsdp-hybrid"],
+         3: ["ddp", "zero", "fsdp", "fsdp-columns", "fsdp-accumulated"],
+         4: ["fsdp-hybrid", "fsdp-partly-kept"]}
 
 
 def read(path):
@@ -72,12 +74,18 @@ def train(kind, rank, world, recorder_of):
     mesh = None
     if kind.startswith("fsdp"):
         from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+        from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
         from torch.distributed.tensor import Shard
-        mesh = init_device_mesh("cpu", (2, 1) if kind == "fsdp-hybrid" else (world,),
+        mesh = init_device_mesh("cpu", (2, world // 2) if kind == "fsdp-hybrid" else (world,),
                                 mesh_dim_names=("copies", "shards") if kind == "fsdp-hybrid" else None)
-        policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if kind == "fsdp-bf16" else MixedPrecisionPolicy()
-        words = {"mesh": mesh, "mp_policy": policy}
+        words = {"mesh": mesh}
+        if kind.startswith("fsdp-bf16"):
+            words["mp_policy"] = MixedPrecisionPolicy(
+                torch.bfloat16, torch.bfloat16 if kind == "fsdp-bf16-reduce" else torch.float32)
+        if kind == "fsdp-offload":
+            words["offload_policy"] = CPUOffloadPolicy(pin_memory=False)
+        if kind.endswith("kept"):
+            words["reshard_after_forward"] = 2 if kind == "fsdp-partly-kept" else False
         if kind == "fsdp-columns":
             words["shard_placement_fn"] = lambda parameter: Shard(1) if parameter.shape == (11, 6) else None
         for module in (network.first, network):
@@ -100,6 +108,8 @@ def train(kind, rank, world, recorder_of):
         for step in range(1, STEPS + 1):
             optimizer.zero_grad()
             for micro in range(MICRO):
+                if kind == "fsdp-accumulated":
+                    network.set_requires_gradient_sync(micro == MICRO - 1)
                 loss = loss_of(network, rank, step, micro)
                 if "scaler" in kind and step == 2:
                     loss = loss * float("inf")
