@@ -40,8 +40,9 @@ class DeepSpeed(unittest.TestCase):
             folder.mkdir()
             environment = {**os.environ, "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "MASTER_PORT": free_port()}
             logs = [folder / f"log{rank}" for rank in range(world)]  # not pipes: DeepSpeed fills them
-            ranks = [subprocess.Popen([sys.executable, recorded_deepspeed.__file__, str(folder), str(rank), str(world)],
-                                      env=environment, stdout=log.open("w"), stderr=subprocess.STDOUT)
+            command = [sys.executable, recorded_deepspeed.__file__, str(folder)]
+            ranks = [subprocess.Popen([*command, str(rank), str(world), *KINDS[world]], env=environment,
+                                      stdout=log.open("w"), stderr=subprocess.STDOUT)
                      for rank, log in enumerate(logs)]
             for rank, log in zip(ranks, logs):
                 code = rank.wait(timeout=400)

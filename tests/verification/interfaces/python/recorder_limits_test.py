@@ -3,8 +3,8 @@
 recorder_limits_test.py rank KIND FOLDER RANK WORLD    one rank of a training of Ranks
 """
 
+import datetime
 import functools
-import importlib
 import os
 import pathlib
 import re
@@ -332,16 +332,15 @@ def rank_main(kind, folder, rank, world):
     torch.set_num_threads(1)
     distributed = torch.distributed
     distributed.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world,
-                                   timeout=importlib.import_module("datetime").timedelta(seconds=60))
+                                   timeout=datetime.timedelta(seconds=60))
     model = network()
     if kind.startswith("mesh"):
         from torch.distributed.device_mesh import DeviceMesh
-        for module, ranks in zip((model[0], model), ([[0], [1]], [0, 1]) if kind == "mesh-all" else ([rank], [0, 1])):
-            names = ("shards", "copies") if module is model[0] and kind == "mesh-all" else None
-            mesh = DeviceMesh("cpu", ranks, mesh_dim_names=names)
-            if names:
-                mesh = mesh["shards"]
-            distributed.fsdp.fully_shard(module, mesh=mesh)
+        from torch.distributed.fsdp import fully_shard
+        whole = DeviceMesh("cpu", [0, 1])
+        split = DeviceMesh("cpu", [[0], [1]], mesh_dim_names=("all", "own"))[kind.removeprefix("mesh-")]
+        for module, mesh in ((model[0], split), (model, whole)):
+            fully_shard(module, mesh=mesh)
     else:
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -371,12 +370,13 @@ class Ranks(unittest.TestCase):
         self.assertEqual(codes[1], 9)
         self.assertNotIn("zproof records", said[0])
         self.assertEqual(code, 2, text)  # step 2 of the dead rank was not written
-        self.assertRegex(text, "step 2 has no file of rank 1 .+; record every rank, or remove the files of this step")
+        self.assertRegex(text, "step000002.rank0.safetensors: .+ the files of 1 ranks .+; record every rank, or remove the "
+                         "files of this step")
 
     def test_ranks_record_different_steps(self):
         codes, _, (code, text, _) = self.ran("every")
         self.assertEqual((codes, code), ([0, 0], 2), text)
-        self.assertIn("step 2 has no file of rank 1", text)
+        self.assertIn("step000002.rank0.safetensors: world is 2, and the step has the files of 1 ranks", text)
 
     def test_a_mesh_of_some_ranks(self):
         codes, said, (code, _, _) = self.ran("mesh-own")
