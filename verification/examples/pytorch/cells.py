@@ -86,7 +86,8 @@ def zero_redundancy(model, cell):
 
 
 def fsdp(model, cell):
-    mesh = init_device_mesh("cpu", (2, 2) if cell.framework == "HSDP" else (cell.world,))
+    hybrid = cell.framework == "HSDP"
+    mesh = init_device_mesh("cpu", (2, 2) if hybrid else (cell.world,), mesh_dim_names=("copies", "shards") if hybrid else None)
     policy = MixedPrecisionPolicy(FORMATS[cell.dtype], torch.float32)
     for module in (*model.blocks, model):
         fully_shard(module, mesh=mesh, mp_policy=policy)
@@ -197,8 +198,10 @@ def main():
             environment = {**os.environ, "DS_ACCELERATOR": "cpu", "MASTER_ADDR": "localhost", "MASTER_PORT": "29517"}
             command = [sys.executable, __file__, "--world", str(world), "--keep", folder, "--rank"]
             logs = [pathlib.Path(f"{folder}/ranks{world}.{rank}.log") for rank in range(world)]
-            ranks = [subprocess.Popen([*command, str(rank)], env=environment, stdout=log.open("w"), stderr=subprocess.STDOUT)
-                     for rank, log in enumerate(logs)]
+            ranks = []
+            for rank, log in enumerate(logs):
+                with log.open("w") as said:  # not a pipe: DeepSpeed fills it
+                    ranks.append(subprocess.Popen([*command, str(rank)], env=environment, stdout=said, stderr=subprocess.STDOUT))
             failed = [log for rank, log in zip(ranks, logs) if rank.wait() != 0]
             if failed:
                 print(failed[0].read_text(encoding="utf-8"))

@@ -175,6 +175,22 @@ class Sparse(nn.Module if torch else object):
         return self.table(x.abs().long() % 5)
 
 
+class Own:
+    """An optimizer of the program."""
+
+    def __init__(self, parameters):
+        self.param_groups = [{"params": parameters, "lr": 0.1}]
+
+    def zero_grad(self):
+        for parameter in self.param_groups[0]["params"]:
+            parameter.grad = None
+
+    @torch.no_grad() if torch else staticmethod
+    def step(self):
+        for parameter in self.param_groups[0]["params"]:
+            parameter -= 0.1 * parameter.grad
+
+
 def trained(loop, make, optimizer_of, folder=None, steps=3):
     """Parameters at the end, and the warnings of the recorder."""
     import zproof
@@ -236,6 +252,12 @@ class Limits(unittest.TestCase):
                       {"lr": torch.tensor(1e-2)}):
             self.assert_recorded(next(iter(words)), plain, optimizer_of=adamw(**words))
 
+    def test_an_optimizer_whose_update_is_not_judged(self):
+        self.assert_recorded("RMSprop", norm_read, optimizer_of=torch.optim.RMSprop)
+        for row in judged(self.folder / "RMSprop")[2]:
+            self.assertNotIn("-", [row["norm"], row["clip"]])
+            self.assertEqual(row["update"], "-")
+
     def assert_off(self, loop, reason, code, make=None, optimizer_of=None):
         """The training is the one without a recorder, after one warning; a judge has the steps before it."""
         with self.subTest(reason):
@@ -253,6 +275,7 @@ class Limits(unittest.TestCase):
         self.assert_off(clip_of_a_part, "the norm is of 2 parameters", 2)
         self.assert_off(closure, "gets a closure", 2)
         self.assert_off(plain, "is complex64", 2, Complex)
+        self.assert_off(plain, "is Own, no torch.optim.Optimizer", 2, optimizer_of=Own)
         self.assert_off(plain, "is sparse", 2, Sparse, functools.partial(torch.optim.SGD, lr=0.1))
 
     def test_a_compiled_step(self):
@@ -342,7 +365,10 @@ def rank_main(kind, folder, rank, world):
         for module, mesh in ((model[0], split), (model, whole)):
             fully_shard(module, mesh=mesh)
     else:
-        model = nn.parallel.DistributedDataParallel(model)
+        if kind == "branch":
+            model = Branching()
+            model.passes = 5 if rank else -10
+        model = nn.parallel.DistributedDataParallel(model, find_unused_parameters=kind == "branch")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     every = 2 if kind == "every" and rank == 1 else 1
     with zproof.torch.record(optimizer, model, folder + "/run", every=every):
@@ -377,6 +403,12 @@ class Ranks(unittest.TestCase):
         codes, _, (code, text, _) = self.ran("every")
         self.assertEqual((codes, code), ([0, 0], 2), text)
         self.assertIn("step000002.rank0.safetensors: world is 2, and the step has the files of 1 ranks", text)
+
+    def test_a_parameter_that_one_rank_uses(self):
+        codes, said, (code, text, rows) = self.ran("branch")
+        self.assertEqual((codes, code), ([0, 0], 0), (said, text))
+        self.assertNotIn("not recorded: leaf", text)
+        self.assertEqual(rows[-1]["steps"], "2 to 4")
 
     def test_a_mesh_of_some_ranks(self):
         codes, said, (code, _, _) = self.ran("mesh-own")

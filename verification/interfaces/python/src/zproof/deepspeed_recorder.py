@@ -35,7 +35,7 @@ class DeepSpeedRecorder(Recorder):
         self.root = getattr(self.model, "module", self.model)
         self.reduced_by_wrapper = False
         self.update = zero.optimizer
-        self._take_rule(f"DeepSpeed updates with {type(self.update).__name__}")
+        self._take_rule()
         self.program = self.program or (f"DeepSpeed {deepspeed.__version__}, {layout.name(zero)}, "
                                         f"PyTorch {self.torch.__version__}")
         # ZeRO 3 gathers the parameters of a module before its forward pass.
@@ -149,7 +149,7 @@ class DeepSpeedEngineRecorder(Recorder):
         self.reduced_by_wrapper = False
         self.sharding = []
         self.update = self.optimizer
-        self._take_rule(f"DeepSpeed updates with {type(self.update).__name__}")
+        self._take_rule()
         self.program = self.program or f"DeepSpeed {deepspeed.__version__}, ZeRO 0, PyTorch {self.torch.__version__}"
 
     def _install(self) -> None:

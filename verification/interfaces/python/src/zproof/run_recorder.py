@@ -135,12 +135,17 @@ class Recorder:
                 raise NotRecorded("ZeroRedundancyOptimizer overlaps its step with DDP; use overlap_with_ddp=False")
             shown, self.update = shown + ", ZeroRedundancyOptimizer", self.optimizer.optim
         self.program = self.program or f"PyTorch {torch.__version__}, {shown}"
-        self._take_rule(f"the optimizer is {type(self.update).__name__}")
+        self._take_rule()
 
-    def _take_rule(self, problem: str) -> None:
-        self.rule = operation_of(self.update)
-        if self.rule not in ("adam", "adamw", "sgd"):
-            raise NotRecorded(f"{problem}; AdamW, Adam and SGD are recorded")
+    def _take_rule(self) -> None:
+        if not isinstance(self.update, self.torch.optim.Optimizer):
+            raise NotRecorded(f"the optimizer is {type(self.update).__name__}, no torch.optim.Optimizer; pass the one that "
+                              "updates the parameters")
+        rule = operation_of(self.update)
+        self.rule = rule if rule in ("adam", "adamw", "sgd") else "other"  # whose update is not judged
+
+    def _settings(self, group: Mapping[str, Any]) -> dict[str, float | int]:
+        return {} if self.rule == "other" else settings_of(self.rule, group)
 
     def _find_parameters(self) -> None:
         names = {id(parameter): name for name, parameter in self.root.named_parameters()}
@@ -473,7 +478,7 @@ class Recorder:
     def _snapshot_of(self, one: RecordedParameter, when: str, master: Any, state: Mapping[str, Any]) -> None:
         """Parameters and state of this rank's elements."""
         self._tensors[f"{when}.master.{one.name}"] = copied = one.of_shard(master)
-        wanted = state_names_of(self.rule, settings_of(self.rule, self._group(one)))
+        wanted = {} if self.rule == "other" else state_names_of(self.rule, self._settings(self._group(one)))
         for name, known in wanted.items():
             value = next((state[other] for other in known if state.get(other) is not None), None)
             if value is not None:
@@ -509,7 +514,7 @@ class Recorder:
         return {"version": 1, "program": self.program, "rank": self.rank, "world": self.world, "step": self.step,
                 "micro_batches": self._micro_batches, "reduction": self.reduction, "loss_scale": self._scale,
                 "applied": applied, **({"max_norm": self.max_norm} if self.max_norm is not None else {}), **self._clip,
-                "groups": [{"rule": self.rule, **settings_of(self.rule, group)} for group in self.optimizer.param_groups],
+                "groups": [{"rule": self.rule, **self._settings(group)} for group in self.optimizer.param_groups],
                 "parameters": parameters}
 
     def _updates_of(self, one: RecordedParameter) -> int:

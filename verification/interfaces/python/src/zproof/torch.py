@@ -124,8 +124,8 @@ def record(optimizer: Any, model: Any, folder: str | os.PathLike[str], every: in
 
     or ``recorder = zproof.torch.record(...)`` and ``recorder.close()``. A program that clips or unscales by itself passes
     ``max_norm`` and calls ``recorder.reduced()`` when its gradients are reduced. It observes one process,
-    DistributedDataParallel, ``fully_shard``, ZeroRedundancyOptimizer and DeepSpeed's ZeRO 0 to 3 with AdamW, Adam and
-    SGD, ``clip_grad_norm_`` and ``GradScaler``. The training has the same bits as without it. Where it cannot record, it
+    DistributedDataParallel, ``fully_shard``, ZeroRedundancyOptimizer and DeepSpeed's ZeRO 0 to 3, ``clip_grad_norm_`` and
+    ``GradScaler``; updates by AdamW, Adam and SGD are judged, those of other optimizers are not. The training has the same bits as without it. Where it cannot record, it
     switches itself off with a warning.
 
     Args:
