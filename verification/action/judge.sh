@@ -7,8 +7,6 @@ plugin=${INPUT_PLUGIN:-} callable=${INPUT_CALLABLE:-} pytest=${INPUT_PYTEST:-} c
 golden=${INPUT_GOLDEN:-} accept=${INPUT_ACCEPT:-} source=${INPUT_SOURCE:-} build=${INPUT_BUILD:-}
 wheel=${INPUT_WHEEL:-} version=${INPUT_VERSION:-} reports=${INPUT_REPORTS:-zeroproof-reports}
 github=${GITHUB_ACTIONS:+,github}  # annotations and a job summary are GitHub's alone
-work=$(mktemp -d "${RUNNER_TEMP:-${TMPDIR:-/tmp}}/zeroproof.XXXXXX")
-trap 'rm -rf "$work"' EXIT
 ZEROPROOF_INCLUDE=$here/../interfaces/capi
 export ZEROPROOF_INCLUDE
 
@@ -24,6 +22,11 @@ refuse() {
   annotate "$1"
   exit 2
 }
+
+temporary=${RUNNER_TEMP:-${TMPDIR:-/tmp}}
+work=$(mktemp -d "$temporary/zeroproof.XXXXXX" 2>/dev/null) ||
+  refuse "no folder can be made in '$temporary' (it is for temporary files); set TMPDIR to a writable folder"
+trap 'rm -rf "$work"' EXIT
 
 choice() {  # INPUT VALUE: true or false
   case $2 in
@@ -64,7 +67,7 @@ install() {  # a requirement
 sys.exit(sys.prefix != sys.base_prefix or not os.path.exists(sysconfig.get_path("stdlib") + "/EXTERNALLY-MANAGED"))'; then
     environment=${RUNNER_TEMP:-$HOME}/zeroproof-environment
     python3 -m venv --system-site-packages "$environment" ||
-      refuse "python3 cannot make environments (Debian: python3-venv); install that in an earlier step"
+      refuse "python3 makes no environment in '$environment' (Debian: python3-venv); install that, or set RUNNER_TEMP"
     python=$environment/bin/python
   fi
   "$python" -m pip --disable-pip-version-check install "$1" ||
@@ -101,7 +104,7 @@ verify() {  # COMMAND... : with the flags of a run and of its reports
 
 case $wheel$version in
   installed) ;;
-  '') install "$here/../interfaces/python" ;;
+  '') install "$(cd "$here/../.." && pwd)" ;;
   "$version") install "zproof==$version" ;;
   *) install "$wheel" ;;
 esac
@@ -110,7 +113,7 @@ if [ -n "$build" ]; then
   sh -e -c "$build" || refuse "the build command ended with an error (the log has it); correct it"
   printf '::endgroup::\n'
 fi
-mkdir -p "$reports" || refuse "the folder '$reports' of the reports cannot be made (they would be lost); use another"
+mkdir -p "$reports" 2>/dev/null || refuse "the folder '$reports' of the reports cannot be made (they would be lost); use another"
 
 lines() {  # the lines of a text that are not empty
   printf '%s\n' "$1" | grep -v '^ *$'
@@ -132,11 +135,18 @@ if [ -n "$plugin" ]; then
   fi
 fi
 annotations=$github  # at the callable's own source
+python=${python:-python3}
+needs() {  # MODULE INPUT
+  "$python" -c "import $1" 2>"$work/errors" ||
+    refuse "$python cannot import $1 (the input $2 needs it): $(tail -n 1 "$work/errors"); install it in an earlier step"
+}
+[ -z "$callable" ] || needs zproof callable
+[ -z "$pytest" ] || needs pytest pytest
 lines "$callable" >"$work/callables" || true
 while read -r line <&4; do
   # shellcheck disable=SC2086  # words of the input
-  verify "${python:-python3}" -m zproof verify $line
+  verify "$python" -m zproof verify $line
 done 4<"$work/callables"
 # shellcheck disable=SC2086  # words of the input
-[ -z "$pytest" ] || run "${python:-python3}" -m pytest $pytest "--junitxml=$reports/pytest.xml"
+[ -z "$pytest" ] || run "$python" -m pytest $pytest "--junitxml=$reports/pytest.xml"
 exit "$worst"

@@ -161,6 +161,8 @@ def unusable():
             ({**plugin, "source": "none.cpp"}, "source 'none.cpp' is no file"),
             ({**plugin, "version": "1"}, "both wheel and version"),
             ({**plugin, "build": "exit 3"}, "the build command ended with an error"),
+            ({"callable": "k.py:adamw", "wheel": "installed"}, "cannot import zproof (the input callable needs it)"),
+            ({**plugin, "reports": "kernels/adamw.cpp/x"}, "the folder 'kernels/adamw.cpp/x' of the reports cannot be made"),
             (plugin, "plugin './libmine.so' is no file")):
         for github in (True, False):
             code, out, err, _ = judge(where, action_environment(given), github)
@@ -168,7 +170,20 @@ def unusable():
             require(code == 2 and len(said) == 1 and says in said[0], f"{given}: exit {code}, {out}{err}")
     code, out, _, _ = judge(where, action_environment({"plugin": "kernels/adamw.cpp", "wheel": "installed"}))
     require(code == 2 and len(annotations(out)) == 1 and "cannot be loaded" in out, f"no library: exit {code}, {out}")
+    code, out, _, _ = judge(where, action_environment(plugin), RUNNER_TEMP="/nowhere")
+    require(code == 2 and len(annotations(out)) == 1 and "can be made in '/nowhere'" in out, f"no /tmp: exit {code}, {out}")
     print("ok: unusable inputs are one sentence")
+
+
+def offline():
+    """Without an input the action's own source is installed; without a package index that is one sentence."""
+    where = repository("offline", "")
+    code, out, err, _ = judge(where, action_environment({"plugin": "./libmine.so"}), PIP_NO_INDEX="1", PIP_CONFIG_FILE="/dev/null")
+    said = annotations(out)
+    source = re.search("cannot be installed from '(.*?)'", "".join(said))
+    require(code == 2 and len(said) == 1 and source, f"exit {code}: {out}{err}")
+    require(pathlib.Path(source[1], "pyproject.toml").is_file(), f"no Python package is in {source[1]}")
+    print("ok: without a package index")
 
 
 def without_permissions():
@@ -198,5 +213,6 @@ def gitlab():
 right_and_wrong()
 own_bits()
 unusable()
+offline()
 without_permissions()
 gitlab()
