@@ -15,7 +15,7 @@ std::string obstacle(const CaseSpec& spec, bool other_hosts) {
            " has no parameters in 8 bits";
   if (spec.implementation.space == Space::device && !device_answers())
     return cuda::device::device_info().detail;
-  if (spec.world.has_processes() && !mpi_built()) return "this build has no MPI";
+  if (spec.world.has_processes() && !mpi_answers()) return mpi_obstacle();
   if (spec.world.kind == WorldSpec::Kind::nccl)
     return nccl_obstacle(other_hosts ? 1 : spec.world.size);
   if (spec.place.transport != Transport::nccl) return "";

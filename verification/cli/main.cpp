@@ -86,6 +86,7 @@ int run(int argc, char** argv, std::unique_ptr<verification::MpiLife>& mpi) {
     if (verification::inside_mpi_job()) {
       verification::RankNotes::started();
       mpi = std::make_unique<verification::MpiLife>(&argc, &argv);
+      mpi->require_all_ranks();
       verification::RankNotes::joined();
     }
     return finished(verification::run_command_line(argc, argv));

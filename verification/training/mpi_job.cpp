@@ -278,13 +278,9 @@ std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector
                                  const Texts& texts, GradStore* leaves,
                                  const JobListener& listener) {
   std::vector<Result> all;
-  if (!mpi_built()) {
-    for (const CaseSpec& spec : cases) {
-      all.push_back(not_run(
-          spec, Status::skipped,
-          "this build has no MPI (wheels have none); build from source with libopenmpi-dev and "
-          "openmpi-bin installed"));
-    }
+  if (!mpi_answers()) {
+    for (const CaseSpec& spec : cases)
+      all.push_back(not_run(spec, Status::skipped, mpi_obstacle()));
     if (!all.empty()) listener.finished(all);
     return all;
   }

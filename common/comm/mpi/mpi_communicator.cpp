@@ -13,6 +13,7 @@
 #include "common/comm/exchange_communicator.hpp"
 #include "common/comm/flight_recorder.hpp"
 #include "common/comm/mpi/mpi_blocks.hpp"
+#include "common/comm/mpi/mpi_calls.hpp"
 #include "common/comm/mpi/mpi_family.hpp"
 #include "common/comm/mpi/mpi_native.hpp"
 #include "common/comm/mpi/mpi_pause.hpp"
@@ -26,11 +27,9 @@ using Clock = std::chrono::steady_clock;
 
 /// After the launcher's notice: time for messages of the living ranks to arrive, so that only the
 /// dead one is named. Open MPI gives notice a second after the death, MPICH at once.
-#if defined(MPICH_VERSION)
-constexpr std::chrono::milliseconds term_grace{1300};
-#else
-constexpr std::chrono::milliseconds term_grace{300};
-#endif
+std::chrono::milliseconds term_grace() {
+  return std::chrono::milliseconds(is_mpich() ? 1300 : 300);
+}
 
 /// Polls before the first sleep once all ranks are in a call and their blocks move: about 10 ms.
 /// MPI moves a long block a little with every poll, and that is not reported as progress.
@@ -254,7 +253,7 @@ void MpiCommunicator::wait(const CollectiveCall& call, const char* what,
         sent_waiting = true;
       }
       const std::vector<int> to_blame = blamed(ranks);
-      if (term_at && now > *term_at + term_grace)
+      if (term_at && now > *term_at + term_grace())
         throw interrupted_error(to_blame.empty() ? ranks : to_blame, call, names_);
       if (now > moved_at + (to_blame.empty() ? 2 * limit : limit))
         throw absent_error(to_blame.empty() ? ranks : to_blame, call, limit, names_, what);

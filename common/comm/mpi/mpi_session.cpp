@@ -19,15 +19,6 @@ namespace zeroproof {
 
 namespace {
 
-/// Notice of the launcher that a rank has died, and whether it then ends the others by itself.
-#if defined(MPICH_VERSION)
-constexpr std::array<int, 2> notices = {SIGTERM, SIGUSR1};
-constexpr bool launcher_ends_ranks = false;
-#else
-constexpr std::array<int, 1> notices = {SIGTERM};
-constexpr bool launcher_ends_ranks = true;
-#endif
-
 /// Longer than the time of mpirun between SIGTERM and SIGKILL, so that it never hides a message.
 constexpr unsigned seconds_after_notice = 3;
 
@@ -48,11 +39,13 @@ void request_end(int) {
   alarm(seconds_after_notice);
 }
 
+/// Notice of the launcher that a rank has died.
 void on_notice(void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
-  for (const int signal : notices) sigaction(signal, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  if (is_mpich()) sigaction(SIGUSR1, &action, nullptr);
 }
 
 /// Every rank's host name. Gathered once, while all ranks are present: an absent rank cannot send
@@ -116,7 +109,8 @@ MpiSession::~MpiSession() {
   const bool may_wait = !unwinding && !mpi_process_state().memory_in_use;
   if (!may_wait || !all_ranks_end()) {
     // MPI_Abort kills the other ranks within a second, and their last messages may be lost.
-    const bool already_ends = launcher_ends_ranks && mpi_end_requested();
+    const bool already_ends =
+        !is_mpich() && mpi_end_requested();  // Open MPI's launcher ends the others
     if (!may_wait && !already_ends) std::this_thread::sleep_for(end_limit_ / 2);
     MPI_Abort(MPI_COMM_WORLD, exit_code_);
   }

@@ -91,7 +91,7 @@ TEST_CASE("chosen cases: an explicitly named case that cannot run is an error") 
     expect_refusal("verify 'op/clip/device/*'", "none of the requested cases can run", 3);
     CHECK(run_cli("verify 'op/clip/*/fill:wide'").exit_code == 0);  // among others they are skipped
   }
-  if (!mpi_built()) {
+  if (!mpi_answers()) {
     const TemporaryFolder folder;
     expect_refusal("verify byte_gpt_tiny --world self,mpi:2", "this build has no MPI", 3);
     expect_refusal("verify byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1",
@@ -174,7 +174,7 @@ TEST_CASE("chosen cases: more than four processes per core need a flag") {
       "byte_gpt_tiny --recipe adamw --stage 1 --dtype bf16 --impl host --mode free --steps 1 "
       "--world mpi:" +
       std::to_string(most + 1);
-  if (!mpi_built()) return;
+  if (!mpi_answers()) return;
   expect_refusal("verify " + many, "add --oversubscribe");
   expect_refusal("list " + many, "add --oversubscribe");
   CHECK(run_cli("list " + many + " --oversubscribe").exit_code == 0);

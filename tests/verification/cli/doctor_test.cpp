@@ -31,7 +31,7 @@ TEST_CASE("doctor: prints a line for every device and for NCCL, at most as wide 
       CHECK((line.size() <= 80 || is_one_word(line.substr(25))));
     CHECK(result.out.find("\ncuda device") != std::string::npos);
     CHECK(result.out.find("\nnccl ") != std::string::npos);
-    if (mpi_built()) {
+    if (mpi_answers()) {
       const std::size_t mpi = result.out.find("\nmpi               ok     ");
       REQUIRE(mpi != std::string::npos);
       const std::string library = result.out.substr(mpi + 26, 8);

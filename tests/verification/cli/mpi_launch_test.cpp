@@ -152,6 +152,15 @@ TEST_CASE("mpi launch: a stopped guard is continued") {
 }
 
 #if defined(ZP_HAVE_MPI)
+TEST_CASE("mpi launch: ranks that MPI does not connect are refused") {
+  const Environment environment({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}});
+  const zeroproof::tests::CliResult result = zeroproof::tests::run_cli("doctor");
+  CHECK(result.exit_code == 3);
+  CHECK(result.err.find("the launcher started 2 ranks, and ") != std::string::npos);
+  CHECK(result.err.find(" connected 1 (mpirun and library are of different MPIs)") !=
+        std::string::npos);
+}
+
 TEST_CASE("mpi launch: ranks end with the program that started them") {
   const zeroproof::tests::TemporaryFolder
       folder;  // its name marks the processes, in their environment

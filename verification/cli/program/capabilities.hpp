@@ -19,6 +19,8 @@ std::vector<Capability> capabilities();
 /// True if a CUDA device can run the device implementations.
 bool device_answers();
 
-bool mpi_built();
+/// Why no ranks can run as processes here, with a remedy; "" if they can.
+std::string mpi_obstacle();
+bool mpi_answers();
 
 }  // namespace zeroproof::verification

@@ -15,6 +15,9 @@
 #include "common/base/error.hpp"
 #include "common/io/files/regular_file.hpp"
 #include "verification/training/ranks/job_guard.hpp"
+#if defined(ZP_MPI_LOADED)
+#include "common/comm/mpi/loaded/mpi_launcher.hpp"
+#endif
 
 extern char** environ;
 
@@ -27,24 +30,28 @@ constexpr std::pair<const char*, const char*> mpi_environment[] = {
     {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
     {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+    {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},  // the same in Open MPI 5
     // This program's communicators yield the processor between polls. Open MPI's setting yields at
     // every test of a message: a hundred times slower on a machine with eight other programs.
     {"OMPI_MCA_mpi_yield_when_idle", "0"},
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
 };
 
-#if defined(ZP_MPI_HYDRA)
+#if defined(ZP_MPI_LOADED)
+bool is_hydra() { return mpi_launcher().kind == MpiLauncher::Kind::hydra; }
+#elif defined(ZP_MPI_HYDRA)
+constexpr bool is_hydra() { return true; }
+#else
+constexpr bool is_hydra() { return false; }
+#endif
+
 /// Hydra kills all ranks as soon as one has failed, and their output is lost. With this option it
 /// sends them SIGUSR1, which MpiSession takes as a notice; but if a rank died of a signal the
 /// others are killed all the same. So each rank runs in a shell, which turns a signal into an exit
 /// code of 128 and more.
-constexpr std::array<const char*, 1> let_ranks_speak = {"-disable-auto-cleanup"};
+constexpr const char* let_ranks_speak = "-disable-auto-cleanup";
 constexpr std::array<const char*, 4> rank_guard = {"sh", "-c", "trap '' USR1 && \"$@\" || exit $?",
                                                    "sh"};
-#else
-constexpr std::array<const char*, 0> let_ranks_speak = {};
-constexpr std::array<const char*, 0> rank_guard = {};
-#endif
 
 /// A copy of the environment of this process with additions; other threads may read the original.
 class Environment {
@@ -144,9 +151,18 @@ Environment environment_of(const std::vector<std::string>& words, const Variable
 
 }  // namespace
 
+const std::string& mpi_launcher_path() {
+#if defined(ZP_MPI_LOADED)
+  return mpi_launcher().path;
+#else
+  static const std::string path = ZP_MPIEXEC;
+  return path;
+#endif
+}
+
 std::vector<std::string> mpirun_words(int num_ranks, const std::string& hostfile) {
-  std::vector<std::string> words = {ZP_MPIEXEC};
-  words.insert(words.end(), let_ranks_speak.begin(), let_ranks_speak.end());
+  std::vector<std::string> words = {mpi_launcher_path()};
+  if (is_hydra()) words.push_back(let_ranks_speak);
   const char* from_environment = std::getenv("ZP_HOSTFILE");
   std::string hosts = hostfile;
   if (hosts.empty() && from_environment != nullptr) hosts = from_environment;
@@ -160,12 +176,12 @@ std::vector<std::string> mpirun_words(int num_ranks, const std::string& hostfile
   std::istringstream list(more != nullptr ? more : "");
   for (std::string word; list >> word;) words.push_back(word);
   words.insert(words.end(), {"-n", std::to_string(num_ranks)});
-  words.insert(words.end(), rank_guard.begin(), rank_guard.end());
+  if (is_hydra()) words.insert(words.end(), rank_guard.begin(), rank_guard.end());
   return words;
 }
 
 int signal_of_a_rank(const Ended& mpirun) {
-  if (!rank_guard.empty()) return 0;
+  if (is_hydra()) return 0;
   const int code =
       WIFEXITED(mpirun.status) ? WEXITSTATUS(mpirun.status) : 128 + WTERMSIG(mpirun.status);
   return std::max(code - 128, 0);

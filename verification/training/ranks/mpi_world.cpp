@@ -5,9 +5,11 @@
 #include "common/base/error.hpp"
 
 #if defined(ZP_HAVE_MPI)
+#include "common/comm/mpi/mpi_library.hpp"
 #include "common/comm/mpi_communicator.hpp"
 #include "common/comm/mpi_session.hpp"
 #include "verification/report/json_types.hpp"
+#include "verification/training/ranks/mpi_environment.hpp"
 #include "verification/training/ranks/rank_notes.hpp"
 #endif
 
@@ -22,6 +24,14 @@ struct MpiLife::Session : MpiSession {
 MpiLife::MpiLife(int* argc, char*** argv) : session_(std::make_unique<Session>(argc, argv)) {}
 MpiLife::~MpiLife() = default;
 void MpiLife::set_exit_code(int code) { session_->set_exit_code(code); }
+
+void MpiLife::require_all_ranks() const {
+  ZP_CHECK(session_->world_size() == mpi_job_size(), ErrorCode::unavailable,
+           "the launcher started " + std::to_string(mpi_job_size()) + " ranks, and " +
+               mpi_library() + " connected " + std::to_string(session_->world_size()),
+           "mpirun and library are of different MPIs",
+           "start the ranks with the mpirun of that library");
+}
 
 namespace {
 
@@ -106,6 +116,7 @@ struct MpiLife::Session {};
 MpiLife::MpiLife(int*, char***) {}
 MpiLife::~MpiLife() = default;
 void MpiLife::set_exit_code(int) {}
+void MpiLife::require_all_ranks() const {}
 
 std::unique_ptr<World> make_mpi_world(double) {
   fail(ErrorCode::unavailable, "this build has no MPI", "the case's ranks are processes",

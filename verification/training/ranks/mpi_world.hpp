@@ -14,6 +14,10 @@ class MpiLife {
   MpiLife(const MpiLife&) = delete;
   MpiLife& operator=(const MpiLife&) = delete;
 
+  /// Errors: unavailable if MPI connects fewer ranks than the launcher started: each would run
+  /// alone.
+  void require_all_ranks() const;
+
   /// Exit code of the whole job if MPI must be aborted at the end.
   void set_exit_code(int code);
 
