@@ -42,7 +42,16 @@ def require(*modules):
         stop(f"{names} cannot be imported by {sys.executable}; {remedy(missing)}", 3)
 
 
+def require_temporary_folder():
+    """Exits with 3 if no folder for the files of programs, and for matplotlib's, can be written."""
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        stop("no folder for temporary files can be written (programs leave their results in one); set TMPDIR", 3)
+
+
 require("numpy", "matplotlib")
+require_temporary_folder()
 import numpy as np  # noqa: E402  (after the check above)
 
 import zp_blanks  # noqa: E402, F401  (part of this interface, like the next ones)

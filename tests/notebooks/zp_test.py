@@ -152,6 +152,13 @@ class Endings(unittest.TestCase):
         self.assertEqual((code, said.count("\n")), (3, 1))
         self.assertIn("python3-no_such_package", said)
 
+    def test_no_temporary_folder(self):
+        with mock.patch.object(tempfile, "tempdir", None), \
+                mock.patch.object(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"]):
+            code, said = ended(zp.require_temporary_folder)
+        self.assertEqual((code, said.count("\n")), (3, 1))
+        self.assertIn("set TMPDIR", said)
+
     def test_interpreter_with_the_packages(self):
         with mock.patch.object(sys, "executable", "/elsewhere/python3"):
             self.assertEqual(zp.remedy(["json"]), "run it with /usr/bin/python3, which has it")

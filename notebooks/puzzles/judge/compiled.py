@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 PLACE = pathlib.Path(__file__).resolve().parent
 ROOT = PLACE.parents[2]
@@ -58,11 +59,13 @@ def compiler():
 
 
 def judge_program():
-    path = pathlib.Path(os.environ.get("ZP_BUILD", ROOT / "build"), "zeroproof")
-    if not path.is_file():
-        raise Missing(
-            f"{path} does not exist (it judges this puzzle); run ./verification/run first")
-    return path
+    built = pathlib.Path(os.environ.get("ZP_BUILD", ROOT / "build"), "zeroproof")
+    places = (built, pathlib.Path(sys.executable).parent / "zeroproof", shutil.which("zeroproof") or "")
+    found = [path for path in map(pathlib.Path, places) if path.is_file()]
+    if not found:
+        raise Missing(f"neither {built} nor a zeroproof on PATH exists (it judges this puzzle); pip install zproof, or "
+                      "run ./verification/run")
+    return found[0]
 
 
 def complaint(name, path, log):

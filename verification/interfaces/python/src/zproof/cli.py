@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 from . import __version__, _zproof, contract_version
 from .isolation import CallableFailed, CallableProcess
 from .judge import Verdict, draw_seed, judge, judge_calls, operations
+from .lessons import write_lessons
 from .loading import UsageError, load_callable, split_name
 from .program import INCLUDE, run
 
@@ -81,6 +82,10 @@ def _parser() -> _Parser:
     _report_flags(replay)
     commands.add_parser("include", allow_abbrev=False, help="the folder of zeroproof_plugin.h, for -I",
                         description="Prints the folder of zeroproof_plugin.h, the header of kernels in C and C++.")
+    lessons = commands.add_parser("lessons", allow_abbrev=False, help="the lessons and puzzles, in a new folder",
+                                  description="Writes the lessons, as scripts and notebooks, and the puzzles.")
+    lessons.add_argument("folder", metavar="FOLDER", nargs="?", default="zeroproof-lessons",
+                         help="which does not exist yet (default: zeroproof-lessons)")
     listing = commands.add_parser("operations", allow_abbrev=False, help="operations, their operands and settings",
                                   description="Lists the operations a callable can be judged on; for one, the "
                                               "parameters of a callable.")
@@ -265,7 +270,7 @@ def _of_the_program(argv: list[str]) -> bool:
     if not argv or argv[0].startswith("-"):
         return False
     if argv[0] not in ("verify", "replay"):
-        return argv[0] not in ("operations", "include")
+        return argv[0] not in ("operations", "include", "lessons")
     words = argv[1:]
     if argv[0] == "replay" and any(os.path.exists(word) for word in words):  # a saved bundle
         return False
@@ -281,6 +286,9 @@ def main(argv: list[str]) -> int:
     try:
         if args.command == "include":
             print(INCLUDE)
+            return 0
+        if args.command == "lessons":
+            print(f"{write_lessons(args.folder)}: twelve lessons and their puzzles; begin with 01_the_curve_looks_fine")
             return 0
         if args.command == "operations":
             return _operations(args)
