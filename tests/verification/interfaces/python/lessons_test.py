@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,10 @@ class LessonsTest(unittest.TestCase):
         for lesson in LESSONS:
             self.assertEqual((notebooks / lesson.name).read_bytes(), lesson.read_bytes())
             self.assertEqual(json.loads((notebooks / lesson.name).with_suffix(".ipynb").read_text())["nbformat"], 4)
+        sources = [path for path in (self.folder / "out").rglob("*") if path.suffix in (".hpp", ".cpp")]
+        included = {name for path in sources for name in re.findall('#include "(common/.*?)"', path.read_text())}
+        self.assertIn("common/layout/flat_layout.hpp", included)
+        self.assertEqual([], [name for name in included if not (self.folder / "out" / name).is_file()])
         for words in (["list", "mine"], ["start", "adamw", "mine"]):  # start shows a passage of the contract
             (self.folder / "mine").mkdir(exist_ok=True)
             shown = subprocess.run([sys.executable, notebooks / "puzzle", *words], cwd=self.folder, capture_output=True, text=True)
@@ -55,9 +60,11 @@ class LessonsTest(unittest.TestCase):
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_package_without_lessons_refuses(self):
-        with unittest.mock.patch("zproof.lessons.FOLDER", self.folder / "none"), \
-                self.assertRaisesRegex(ValueError, "this package has no lessons"):
-            write_lessons(str(self.folder / "out"))
+        (self.folder / "damaged").write_text("no archive")
+        for archive, problem in (("none", "this package has no lessons"), ("damaged", "damaged cannot be read")):
+            with unittest.mock.patch("zproof.lessons.ARCHIVE", self.folder / archive), \
+                    self.assertRaisesRegex(ValueError, problem):
+                write_lessons(str(self.folder / "out"))
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent / "share" / "lessons"  # in the places of the repository
+ARCHIVE = Path(__file__).parent / "share" / "lessons.tar.xz"  # files in the places of the repository
 
 
 def write_lessons(folder: str) -> Path:
@@ -23,18 +23,21 @@ def write_lessons(folder: str) -> Path:
     Raises:
         ValueError: it exists or cannot be written, or this package was installed without lessons.
     """
-    if not FOLDER.is_dir():
+    if not ARCHIVE.is_file():
         raise ValueError("this package has no lessons (it was installed from a build folder); use notebooks/ of the checkout")
     target = Path(folder)
     if target.exists():
         raise ValueError(f"{target} exists already (nothing is overwritten); name a new folder")
     notebooks = target / "notebooks"
     try:
-        shutil.copytree(FOLDER, target)
+        with tarfile.open(ARCHIVE) as archive:
+            archive.extractall(target)
         for lesson in sorted(notebooks.glob("[0-9][0-9]_*.py")):
             lesson.with_suffix(".ipynb").write_text(notebook_of(lesson.read_text(encoding="utf-8")), encoding="utf-8")
     except OSError as error:
-        raise ValueError(f"{target} cannot be written ({error.strerror or 'a copy failed'}); name a folder elsewhere") from None
+        raise ValueError(f"{target} cannot be written ({error.strerror}); name a folder elsewhere") from None
+    except tarfile.TarError as error:
+        raise ValueError(f"{ARCHIVE} cannot be read ({error}); install the package again, with a Python that has lzma") from None
     return notebooks
 
 
