@@ -97,10 +97,76 @@ c++ -std=c++17 -O2 -ffp-contract=off -shared -fPIC -I "$("$env/bin/python" -m zp
   "$source/verification/examples/plugin_cuda/fused.cu" -o "$folder/libfused.so" || fail 'a kernel cannot be compiled with its headers'
 "$bin/zeroproof-sim" verify op/adamw_update/plugin/*/fill:training --plugin "$folder/libfused.so" --declined accept |
   grep ' 0 fail' || fail 'a kernel does not pass on the simulated device'
-status=0
-"$bin/zeroproof" verify byte_gpt_tiny --world mpi:2 >"$folder/log" 2>&1 || status=$?
-[ "$status" = 3 ] || fail "ranks as processes: exit code $status"
-grep 'this build has no MPI' "$folder/log" || fail "ranks as processes: $(cat "$folder/log")"
+
+# says CODE WORDS COMMAND...: the command ends with this code and one sentence on standard error that has the words.
+says() {
+  code=$1 words=$2 status=0
+  shift 2
+  "$@" >"$folder/log" 2>"$folder/errors" || status=$?
+  if [ "$status" != "$code" ] || [ "$(wc -l <"$folder/errors")" != 1 ] || ! grep "$words" "$folder/errors"; then
+    fail "$*: exit code $status, $(cat "$folder/errors")"
+  fi
+}
+
+# A machine without a place to write.
+says 2 'x.safetensors cannot be written: Read-only file system' bare "$env" --chdir / -- "$bin/zeroproof" golden record \
+  "$folder/x.safetensors" op/adamw_update
+says 2 'zproof: zeroproof-lessons cannot be written (.*); name a folder elsewhere' bare "$env" --chdir "$folder" -- \
+  "$env/bin/python" -m zproof lessons
+
+# Ranks as processes: without MPI one sentence; otherwise with the MPI of the machine, in roots with packages of Debian alone.
+says 3 'no MPI is installed (no mpirun or mpiexec in PATH); install openmpi-bin' bare "$env" -- "$bin/zeroproof" verify \
+  byte_gpt_tiny --world mpi:2
+case='byte_gpt_tiny/adamw/host/stage2/mpi:2/bf16/lockstep/bucket:4096/omp:1'
+state=$("$bin/zeroproof" train --workload byte_gpt_tiny --steps 2 | grep '^state ')
+mkdir -p "$folder/apt/archives/partial"
+: >"$folder/apt/status"
+for package in openmpi-bin mpich; do
+  root=$folder/$package
+  mkdir -p "$root/etc" "$root/proc" "$root/dev" "$root/sys" "$root/tmp" "$root/opt"
+  rm -f "$folder"/apt/archives/*.deb
+  if ! apt-get -qq -y -o Dir::State::status="$folder/apt/status" -o Dir::Cache::archives="$folder/apt/archives" \
+    -o APT::Sandbox::User=root -o Debug::NoLocking=1 --no-install-recommends --download-only install \
+    dash coreutils python3-minimal python3-numpy "$package" >"$folder/log" 2>&1; then
+    skip "apt-get does not download $package: $(tail -n 1 "$folder/log")"
+  fi
+  for archive in "$folder"/apt/archives/*.deb; do dpkg-deb -x "$archive" "$root"; done
+  # Links that the packages make when they are configured, and what the console script is.
+  ln -sf dash "$root/bin/sh"
+  for name in mpirun mpiexec; do ln -sf "$(cd "$root/usr/bin" && echo $name.*)" "$root/usr/bin/$name"; done
+  printf 'root:x:0:0:root:/:/bin/sh\n' >"$root/etc/passwd"
+  printf '/usr/lib/x86_64-linux-gnu/%s\n' blas lapack >"$root/etc/ld.so.conf"
+  cat /etc/ld.so.conf.d/*.conf >>"$root/etc/ld.so.conf"
+  ldconfig -r "$root" 2>/dev/null || /sbin/ldconfig -r "$root"
+  "$python" -m zipfile -e "$wheel" "$root/opt"
+  chmod +x "$root"/opt/zproof/bin/*
+  printf '#!/usr/bin/python3\nfrom zproof.program import main\nmain()\n' >"$root/usr/bin/zeroproof"
+  chmod +x "$root/usr/bin/zeroproof"
+  inside() {
+    bwrap --unshare-all --clearenv --setenv PATH /usr/bin:/bin --setenv HOME / --setenv PYTHONPATH /opt --ro-bind "$root" / \
+      --setenv OMPI_ALLOW_RUN_AS_ROOT 1 --setenv OMPI_ALLOW_RUN_AS_ROOT_CONFIRM 1 --setenv OMPI_MCA_rmaps_base_oversubscribe 1 \
+      --tmpfs /tmp --proc /proc --dev /dev --ro-bind /sys /sys "$@"
+  }
+  inside zeroproof doctor | grep '^mpi  *ok' || fail "doctor does not find $package"
+  inside zeroproof verify "$case" >"$folder/log" 2>&1 || fail "ranks of $package: $(tail -n 20 "$folder/log")"
+  grep '1 pass, 0 fail' "$folder/log" || fail "ranks of $package: $(tail -n 20 "$folder/log")"
+  says 2 'cannot create a folder in /nowhere: No such file or directory' inside --setenv TMPDIR /nowhere zeroproof verify "$case"
+  inside mpirun -n 2 zeroproof train --workload byte_gpt_tiny --world mpi:2 --steps 2 >"$folder/log" 2>&1 ||
+    fail "a training that mpirun of $package starts: $(tail -n 20 "$folder/log")"
+  grep -x "$state" "$folder/log" || fail "it has other bits: $(grep '^state' "$folder/log")"
+done
+
+# Lessons and puzzles without a checkout: those that read records, and one that the program judges.
+if "$python" -c 'import matplotlib' 2>/dev/null; then
+  (cd "$folder" && "$env/bin/python" -m zproof lessons lessons) || fail 'the lessons are not written'
+  for lesson in 01_the_curve_looks_fine 11_overlap 12_which_check_finds_which_bug; do
+    env ZP_BUILD=/nowhere PATH="$env/bin:$PATH" MPLBACKEND=Agg "$python" "$folder/lessons/notebooks/$lesson.py" \
+      >"$folder/log" 2>&1 || fail "lesson $lesson: $(tail -n 3 "$folder/log")"
+  done
+  cp "$folder/lessons/notebooks/puzzles/cpp/cast_to_bf16/solution.cpp" "$folder/cast_to_bf16.cpp"
+  env ZP_BUILD=/nowhere PATH="$env/bin:$PATH" "$python" "$folder/lessons/notebooks/puzzle" check "$folder/cast_to_bf16.cpp" ||
+    fail 'the program of the wheel does not judge a puzzle'
+fi
 
 # The source distribution builds the same package; its configuration shows that no file is missing.
 tar -C "$folder" -xf "$folder"/dist/zproof-*.tar.gz
