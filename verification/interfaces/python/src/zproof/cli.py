@@ -288,7 +288,8 @@ def main(argv: list[str]) -> int:
             print(INCLUDE)
             return 0
         if args.command == "lessons":
-            print(f"{write_lessons(args.folder)}: twelve lessons and their puzzles; begin with 01_the_curve_looks_fine")
+            first = write_lessons(args.folder) / "01_the_curve_looks_fine"
+            print(f"{first.parent}: twelve lessons and their puzzles; run python {first}.py, or open {first}.ipynb in Jupyter")
             return 0
         if args.command == "operations":
             return _operations(args)
