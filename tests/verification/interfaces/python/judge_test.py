@@ -5,6 +5,7 @@ import json
 import pathlib
 import runpy
 import unittest
+import warnings
 import xml.dom.minidom
 
 import numpy as np
@@ -33,6 +34,15 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(json.loads(verdict.json)["schema"], "zeroproof-report/2")
         xml.dom.minidom.parseString(verdict.junit())
         xml.dom.minidom.parseString(verdict.html())
+
+    def test_numpy_does_not_warn_about_infinities_of_the_judge(self):
+        def adamw(grad, master, exp_avg, exp_avg_sq):
+            exp_avg_sq[...] = np.sqrt(exp_avg_sq - grad * grad) / grad
+
+        with warnings.catch_warnings(record=True) as shown, np.errstate(all="warn"):
+            warnings.simplefilter("always")
+            self.failed(adamw, "differs from the reference", fills="special")
+        self.assertEqual([], [str(one.message) for one in shown])
 
     def test_one_wrong_element_is_found_and_placed(self):
         def tail(grad, master, exp_avg, exp_avg_sq, *, scalars, beta1, beta2):

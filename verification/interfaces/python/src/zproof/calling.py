@@ -85,11 +85,13 @@ class Calling:
         return taken
 
     def invoke(self, operands: dict[str, np.ndarray], settings: dict[str, Any], num_threads: int) -> str | None:
-        """One call; returns the exception of the callable as a sentence, None if it returned."""
+        """One call; returns the exception of the callable as a sentence, None if it returned. The inputs have infinities
+        and NaN, about which numpy does not warn here."""
         try:
             arrays = {name: self.framework.take(array, self.operands[name]) for name, array in operands.items()
                       if name in self.wanted or name in self.outputs}
-            self._write(self.fn(**self._arguments(arrays, settings, num_threads)), arrays)
+            with np.errstate(all="ignore"):
+                self._write(self.fn(**self._arguments(arrays, settings, num_threads)), arrays)
             self.framework.finish(arrays, operands)
         except (Exception, SystemExit) as error:
             return sentence_of(error)
