@@ -229,7 +229,10 @@ class WrongStep {
     Mistake right;
     right.norm = n.exact;
     right.coef = coefficient(n.exact);
-    for (const Mistake& mistake : mistakes()) {
+    std::vector<Mistake> all = mistakes();
+    // A wrong coefficient of the right norm is the nearer cause of a wrong coefficient.
+    std::ranges::stable_partition(all, [&](const Mistake& m) { return m.norm == n.exact; });
+    for (const Mistake& mistake : all) {
       const Real wrong = member(mistake), error = relative * wrong;
       if (differs(wrong, member(right), error) && std::fabs(got - wrong) <= error)
         return "as if " + mistake.text;
