@@ -136,10 +136,18 @@ struct TrainingRun {
   std::vector<RankBytes> bytes;
 };
 
+/// Results of the candidate on one rank, in the order of their comparisons.
+struct RankResults {
+  int rank = 0;
+  std::int64_t compared = 0;  ///< elements, over all steps
+  Digest digest;              ///< of the bytes of these elements
+};
+
 /// Report of one rank of a training case.
 struct RankReport {
   TrainingRun run;
   std::optional<Divergence> divergence;
+  std::optional<RankResults> results;
 };
 
 /// Distances of differing values in units in the last place of their format. Diagnostic only: no
@@ -188,6 +196,7 @@ struct Result {
   double worst_ratio = 0;  ///< class bounded: largest error / allowed error
   std::optional<JudgedBy> judged;  ///< operations that any legal order may compute
   UlpHistogram ulps;               ///< operations
+  std::vector<RankResults> ranks;  ///< empty for controls and cases that were not run
   std::vector<RankFlight>
       flights;  ///< the last collectives of every rank, if a rank was lost or late
   std::vector<SavedTensor> tensors;  ///< of the call in which the first difference was found

@@ -50,6 +50,10 @@ class Suite {
   /// results.
   virtual std::string table(const RunReport& report, const TextStyle& style) const = 0;
 
+  /// Number of ranks whose results a case compares (Result::ranks); of a resumed run, those of both
+  /// halves. The id is complete.
+  virtual int num_ranks(const std::string& /*id*/) const { return 1; }
+
   /// True if the processes of an MPI job can be ranks of its cases.
   virtual bool spans_processes() const { return false; }
 

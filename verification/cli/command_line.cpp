@@ -18,6 +18,7 @@ int run_command_line(int argc, char** argv) {
   add_reveal(commands);
   add_explain(commands);
   add_replay(commands);
+  add_evidence(commands);
   add_plan(commands);
   add_trace(commands);
   add_identify(commands);

@@ -19,6 +19,7 @@ void add_faults(CommandSet& commands);
 void add_reveal(CommandSet& commands);
 void add_explain(CommandSet& commands);
 void add_replay(CommandSet& commands);
+void add_evidence(CommandSet& commands);
 void add_plan(CommandSet& commands);
 void add_trace(CommandSet& commands);
 void add_identify(CommandSet& commands);

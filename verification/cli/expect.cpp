@@ -34,6 +34,7 @@ void refuse_candidate_flags(const VerifyRequest& request) {
       refuse_if(flag.given(request.cases), flag.name);
   }
   refuse_if(!request.save_failing.empty(), "--save-failing");
+  refuse_if(!request.evidence.empty(), "--evidence");
   refuse_if(request.strict, "--strict");
   refuse_if(!request.dump.file.empty(), "--dump");
   refuse_if(!request.dump.steps.empty(), "--dump-steps");

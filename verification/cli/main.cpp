@@ -17,6 +17,7 @@
 #include "common/base/printable.hpp"
 #include "verification/cli/command_line.hpp"
 #include "verification/cli/program/exit_code.hpp"
+#include "verification/cli/program/source_state.hpp"
 #include "verification/cli/program/standard_streams.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
 #include "verification/training/ranks/mpi_world.hpp"
@@ -133,6 +134,7 @@ int main(int argc, char** argv) {
   raise_file_limit();
   std::signal(SIGXFSZ, SIG_IGN);  // beyond a limit of file sizes a write fails with an error
   std::atexit(report_exit_of_library);
+  verification::set_source_stamp(verification::source_stamp);
   std::unique_ptr<verification::MpiLife> mpi;
   const int code = run(argc, argv, mpi);
   command_ended = true;

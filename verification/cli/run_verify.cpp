@@ -14,6 +14,7 @@
 #include "verification/cases/pairwise/visited.hpp"
 #include "verification/cases/suites/bundle.hpp"
 #include "verification/cli/chosen_cases.hpp"
+#include "verification/cli/evidence.hpp"
 #include "verification/cli/partial_report.hpp"
 #include "verification/cli/program/interruption.hpp"
 #include "verification/cli/write_reports.hpp"
@@ -90,9 +91,18 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
   if (!selection.unmatched.empty()) return nothing_matches(options, selection);
   check_dump(request.dump, options, selection);
   const bool root = mpi_job_rank() == 0;
+  const bool with_evidence = !request.evidence.empty();
+  std::optional<DeterminismEvidence> evidence;
   if (root) {
     for (const std::string& file : targets.files()) check_report_file(file);
     if (!request.save_failing.empty()) check_bundle_folder(request.save_failing);
+    if (with_evidence) {
+      check_evidence_file(request.evidence, request.cases);
+      check_selection(options, selection);
+      evidence = declared_evidence(request.cases, options, selection);
+      // An ended run leaves the declaration, never the evidence of an earlier run.
+      write_report_file(request.evidence, to_json(*evidence));
+    }
   }
   const auto write_all = [&](const RunReport& report) {
     const TextStyle style{wants_colour(STDOUT_FILENO) && !inside_mpi_job(), request.rows,
@@ -118,9 +128,19 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
     } else {
       observed.on_verdicts = RankNotes::finished;
     }
-    report = run_selection(observed, selection, [&](double fraction, const std::string& what) {
-      if (!inside_mpi_job()) bar.show(fraction, what);
-    });
+    double done = 0;
+    const auto show = [&](double fraction, const std::string& what) {
+      if (!inside_mpi_job()) bar.show(done + (1 - done) * fraction, what);
+    };
+    EvidenceRun other;
+    if (with_evidence) {
+      other = run_for_evidence(options, selection, [&](double fraction, const std::string& what) {
+        show(0.7 * fraction, what);
+      });
+      done = 0.7;
+    }
+    report = run_selection(observed, selection, show);
+    if (evidence) finish_evidence(*evidence, other, report);
     if (!inside_mpi_job()) report.self_test = run_self_test();
   }
   report.held_to = Acceptance{options.any_order, options.fp32_powers,
@@ -137,6 +157,10 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
   end_plugin_process();
   if (root) {
     write_all(report);
+    if (evidence) {
+      write_report_file(request.evidence, to_json(*evidence));
+      if (targets.text) std::printf("evidence: %s\n", printable(request.evidence).c_str());
+    }
     for (const Result& result : report.results) {
       if (result.flights.empty()) continue;
       std::fprintf(stderr, "last collectives of the ranks of %s:\n%s", result.id.c_str(),

@@ -11,6 +11,7 @@ struct VerifyRequest {
   CaseFlags cases;
   std::vector<std::string> reports;  ///< as typed after --report
   std::string save_failing;          ///< folder for bundles of failing cases, "" for none
+  std::string evidence;              ///< file for evidence, "" for none
   DumpFlags dump;
   std::string expect;       ///< file with another program's numbers, "" for none
   std::string phase_names;  ///< names of the tensors in that file

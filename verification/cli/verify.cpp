@@ -11,6 +11,10 @@ void add_verify(CommandSet& commands) {
   const std::shared_ptr<CaseFlags> flags = add_case_flags(command, true);
   add_report_flags(command, *request);
   add_dump_flags(command, request->dump);
+  command.option("--evidence", request->evidence,
+                 "JSON file: every selected case, run twice, with the class of every rank "
+                 "(deterministic, nondeterministic, not verified), the verdict of the reference "
+                 "and, in zeroproof-faults, the planted faults caught; see zeroproof evidence");
   command.option(
       "--expect", request->expect,
       "safetensors file with the results of another optimizer for the same gradients: no "

@@ -53,6 +53,8 @@ class Image {
   void compare(Span<const std::byte> found, DType dtype, const Divergence& place,
                Judge& judge) const {
     const auto width = static_cast<std::size_t>(num_bytes(dtype));
+    judge.see({const_cast<std::byte*>(found.data()), dtype, numel(found) / num_bytes(dtype)}, 0,
+              numel(found) / num_bytes(dtype));
     Comparison gaps;
     std::vector<Comparison> of_blocks(blocks_.size());
     for (std::size_t at = 0; at < found.size(); at += width) {
@@ -285,6 +287,7 @@ std::vector<RankReport> reports_of(const std::vector<CommRank>& ranks) {
     tally.differing = judge.differing();
     reports[rank].run.tallies = {tally};
     reports[rank].divergence = judge.first();
+    reports[rank].results = judge.results(static_cast<int>(rank));
   }
   return reports;
 }
@@ -321,6 +324,7 @@ Result judge_comm(const CommCaseSpec& spec, std::uint64_t seed, double timeout_s
   for (const RankReport& rank : reports) {
     result.compared += rank.run.tallies.front().compared;
     result.differing += rank.run.tallies.front().differing;
+    if (rank.results) result.ranks.push_back(*rank.results);
     const auto& first = rank.divergence;
     if (first && (!result.divergence || first->step < result.divergence->step))
       result.divergence = first;

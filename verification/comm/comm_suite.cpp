@@ -30,6 +30,8 @@ class CommSuite final : public Suite {
     }
   }
 
+  int num_ranks(const std::string& id) const override { return comm_cases(id).front().world.size; }
+
   bool spans_processes() const override { return true; }
 
   std::string table(const RunReport& report, const TextStyle& style) const override {

@@ -38,6 +38,11 @@ class Judge {
   /// it.
   void note(Divergence divergence, std::int64_t differing = 0);
 
+  /// Adds results of the candidate, elements [begin, begin + numel), to results().
+  void see(const TensorView& got, std::int64_t begin, std::int64_t numel);
+
+  RankResults results(int rank) const { return {rank, seen_, hasher_.digest()}; }
+
   /// The first divergence; later ones may be its consequences.
   const std::optional<Divergence>& first() const { return first_; }
 
@@ -46,7 +51,8 @@ class Judge {
 
  private:
   std::optional<Divergence> first_;
-  std::int64_t compared_ = 0, differing_ = 0;
+  std::int64_t compared_ = 0, differing_ = 0, seen_ = 0;
+  Hasher hasher_;
 };
 
 }  // namespace zeroproof::verification

@@ -86,6 +86,9 @@ struct RowOutcome {
   std::optional<Divergence> divergence;
 };
 
+/// Runs the only case that the options select.
+RowOutcome run_one_case(const VerifyOptions& options);
+
 /// Runs the case of a row in lock-step or free (L-BFGS: always free), with a fault or, "", without one.
 RowOutcome run_row(const FaultCase& row, std::string_view fault, Mode mode);
 

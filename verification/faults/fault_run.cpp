@@ -37,6 +37,13 @@ FaultFinding judge_fault(const Fault& fault, const FaultCase& expected, const Ro
   return finding;
 }
 
+RowOutcome run_one_case(const VerifyOptions& options) {
+  const RunReport report =
+      run_selection(options, select_cases(options), [](double, const std::string&) {});
+  const Result& result = report.results.front();
+  return {result.status, result.reason, result.divergence};
+}
+
 RowOutcome run_row(const FaultCase& row, std::string_view fault, Mode mode) {
   std::string id(row.case_id);
   const std::size_t lockstep = id.find("lockstep");
@@ -51,10 +58,7 @@ RowOutcome run_row(const FaultCase& row, std::string_view fault, Mode mode) {
     config.comm_timeout_s = 10;
     if (row.config != nullptr) row.config(config);
   };
-  const RunReport report =
-      run_selection(options, select_cases(options), [](double, const std::string&) {});
-  const Result& result = report.results.front();
-  return {result.status, result.reason, result.divergence};
+  return run_one_case(options);
 }
 
 const FaultCase& plan_of(std::string_view fault) {

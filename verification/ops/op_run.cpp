@@ -106,6 +106,7 @@ class OpJudge {
   Result result() {
     result_.compared = judge_.compared();
     result_.differing = judge_.differing();
+    result_.ranks = {judge_.results(0)};
     result_.divergence = judge_.first();
     if (result_.divergence) result_.divergence->hint = hints_.of(result_.divergence->buffer);
     if (over_) return result_;
@@ -162,6 +163,8 @@ class OpJudge {
   }
 
   void compare_call(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
+    for (const std::size_t k : outputs_in_flow(*spec_.op))
+      judge_.see(candidate.view(k), 0, candidate.view(k).numel);
     const bool failed_before = judge_.first().has_value();
     compare_buffers(pristine, reference, candidate);
     if (judge_.first().has_value() && !failed_before)

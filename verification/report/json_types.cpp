@@ -293,6 +293,15 @@ Json flight_value(const RankFlight& of) {
           {"last", std::move(last)}};
 }
 
+Json results_value(const RankResults& results) {
+  return {
+      {"rank", results.rank}, {"compared", results.compared}, {"digest", to_hex(results.digest)}};
+}
+
+RankResults rank_results_from(const Json& json) {
+  return {json.at("rank"), json.at("compared"), hash_from(json.at("digest")).value_or(Digest{})};
+}
+
 }  // namespace
 
 Json to_json_value(const Result& r) {
@@ -309,6 +318,8 @@ Json to_json_value(const Result& r) {
   }
   Json flights = Json::array();
   for (const RankFlight& flight : r.flights) flights.push_back(flight_value(flight));
+  Json ranks = Json::array();
+  for (const RankResults& rank : r.ranks) ranks.push_back(results_value(rank));
   return {{"id", r.id},
           {"suite", r.suite},
           {"group", r.group},
@@ -327,6 +338,7 @@ Json to_json_value(const Result& r) {
           {"worst_ratio", number_or_null(r.worst_ratio)},
           {"judged", judged_or_null(r.judged)},
           {"ulps", ulps_value(r.ulps)},
+          {"ranks", std::move(ranks)},
           {"flights", std::move(flights)}};
 }
 
@@ -351,17 +363,21 @@ Result result_from(const Json& json) {
   r.worst_ratio = ratio.is_null() ? std::numeric_limits<double>::quiet_NaN() : ratio.get<double>();
   r.judged = judged_from(json.at("judged"));
   r.ulps = ulps_from(json.at("ulps"));
+  for (const Json& rank : json.at("ranks")) r.ranks.push_back(rank_results_from(rank));
   return r;
 }
 
 Json to_json_value(const RankReport& r) {
-  return {{"run", training_value(r.run)}, {"divergence", divergence_or_null(r.divergence)}};
+  return {{"run", training_value(r.run)},
+          {"divergence", divergence_or_null(r.divergence)},
+          {"results", r.results ? results_value(*r.results) : Json(nullptr)}};
 }
 
 RankReport rank_report_from(const Json& json) {
   RankReport r;
   r.run = training_from(json.at("run"));
   if (!json.at("divergence").is_null()) r.divergence = divergence_from(json.at("divergence"));
+  if (!json.at("results").is_null()) r.results = rank_results_from(json.at("results"));
   return r;
 }
 

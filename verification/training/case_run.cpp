@@ -197,6 +197,7 @@ std::vector<RankReport> CaseRun::reports() const {
     run.device_calls = device_calls_[r];
     run.bytes = rank.bytes();
     reports[r].divergence = rank.divergence();
+    reports[r].results = rank.results();
   }
   return reports;
 }
@@ -232,6 +233,7 @@ Result CaseRun::result(const std::optional<Digest>& truth_hash, const std::strin
     run.nan_elements += rank.run.nan_elements;
     keep_most(rank.run.device_calls, run.device_calls);
     run.bytes.insert(run.bytes.end(), rank.run.bytes.begin(), rank.run.bytes.end());
+    if (rank.results) result.ranks.push_back(*rank.results);
     if (rank.divergence && (!result.divergence || earlier(*rank.divergence, *result.divergence))) {
       result.divergence = rank.divergence;
     }

@@ -159,6 +159,8 @@ class TrainingSuite final : public Suite {
            (style.bytes ? bytes_table(report, style.colour) : std::string());
   }
 
+  int num_ranks(const std::string& id) const override { return case_of(id).world.size; }
+
   bool spans_processes() const override { return true; }
 
   std::optional<RunConfig> trains_with(const VerifyOptions& options,

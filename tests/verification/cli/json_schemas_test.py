@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""JSON of verify and plan against report.schema.json and plan.schema.json.
+"""JSON of verify and plan against report.schema.json, evidence.schema.json and plan.schema.json.
 
 Needs jsonschema (Debian: python3-jsonschema), else exits with 77.
 Arguments: the source folder, zeroproof, zeroproof-faults.
@@ -148,6 +148,23 @@ def reports():
     with_value(validator, failing, ("contract",), 0)
 
 
+def evidence():
+    validator = Draft202012Validator(schema_of("verification/report/evidence.schema.json"))
+    config = pathlib.Path(folder.name) / "settings.toml"
+    config.write_text("[optimizer]\nlr = 0.002\n")
+    lion = "byte_gpt_tiny/lion/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1"
+    document = written(zeroproof_faults, "verify", lion, "--config", str(config), "--seed", "7",
+                       "--evidence", "{}")
+    check(document["evidence"]["cases"][0]["sensitivity"]["faults"] > 0, "no fault was planted")
+    # Names of the environment depend on the machine.
+    strict(validator, document, set(), {("evidence", "environment")})
+    rank = ("evidence", "cases", 0, "replay", 0)
+    with_value(validator, document, (*rank, "class"), "X")
+    with_value(validator, document, (*rank, "digests"), ["0" * 32] * 3)
+    with_value(validator, document, ("digest",), "0" * 31)
+    with_value(validator, document, ("evidence", "denominator", 0, "ranks"), 0)
+
+
 def plans():
     schema = schema_of("verification/tools/plan/plan.schema.json")
     validator = Draft202012Validator(schema)
@@ -205,6 +222,7 @@ def plans():
 
 
 reports()
+evidence()
 plans()
 print("failed" if failures else "passed")
 sys.exit(1 if failures else 0)

@@ -176,12 +176,13 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
         "the candidate exposes " + std::string(name(id)) + " in phase " + std::string(name(phase)),
         "the reference does not, so it cannot be compared",
         "expose the buffers of the contract's table");
+    const std::vector<Piece> pieces = pieces_of(theirs);
+    for (const Piece& piece : pieces) judge_.see(theirs.view, piece.local_begin, piece.numel);
     const bool native = id == BufferId::grad_sum && spec_.place.grad_sum == GradSum::native;
     const bool any_order = any_order_ && any_order_->applies(phase, theirs);
-    const Comparison result =
-        native      ? compare_native(theirs.view, pieces_of(theirs), exact_sums_)
-        : any_order ? any_order_->compare(phase, ours->second, theirs, pieces_of(theirs))
-                    : compare_buffers(ours->second, theirs);
+    const Comparison result = native      ? compare_native(theirs.view, pieces, exact_sums_)
+                              : any_order ? any_order_->compare(phase, ours->second, theirs, pieces)
+                                          : compare_buffers(ours->second, theirs);
     PhaseTally& sum = tally(phase, id, native || any_order ? "bound" : "reference");
     sum.compared += result.compared;
     sum.differing += result.differing;
@@ -194,7 +195,7 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
                           : "differs from the reference" + groups_difference(ours->second, theirs) +
                                 norm_difference(phase, candidate, truth));
     if (any_order) {
-      if (phase == Phase::update) at.hint = any_order_->wrong_formula(candidate, pieces_of(theirs));
+      if (phase == Phase::update) at.hint = any_order_->wrong_formula(candidate, pieces);
     } else if (!native) {
       at.hint = hint_of(phase, ours->second, theirs);
     }

@@ -59,6 +59,7 @@ class RankComparison {
 
   const std::vector<PhaseTally>& tallies() const { return tallies_; }
   const std::optional<Divergence>& divergence() const { return judge_.first(); }
+  RankResults results() const { return judge_.results(comms_.harness->rank()); }
   const StepTiming& timing() const { return timing_; }
   Digest reference_hash() const { return reference_hash_.digest(); }
   Digest candidate_hash() const { return candidate_hash_.digest(); }

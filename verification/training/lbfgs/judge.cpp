@@ -135,6 +135,7 @@ void LbfgsJudge::vector(const std::string& buffer, Span<const float> want, Span<
                               std::to_string(shard_numel_));
   }
   begin_comparison();
+  for (const ElementRun& run : runs_) judge_.see(view_of(got), run.got, run.numel);
   judge_.count(compare_runs(view_of(want), view_of(got), runs_), DType::fp32, place(buffer),
                [&](Divergence& d, std::int64_t first, std::int64_t last) {
                  d.hint = hint_of(want, got);
@@ -170,6 +171,7 @@ void LbfgsJudge::scalar(const std::string& buffer, DType dtype, std::uint64_t wa
   evidence.got = {&got, dtype, 1};
   evidence.factors = {{"the number of ranks", static_cast<double>(num_ranks_)}};
   evidence.meaning = meaning;
+  judge_.see(evidence.got, 0, 1);
   judge_.count(compare(evidence.want, evidence.got, 0, 1), dtype, place(buffer),
                [&](Divergence& d, std::int64_t, std::int64_t) { d.hint = hint(evidence); });
 }

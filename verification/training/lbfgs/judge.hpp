@@ -29,6 +29,7 @@ class LbfgsJudge {
   }  ///< index of the divergence among the comparisons of its step
   std::int64_t compared() const { return judge_.compared(); }
   std::int64_t differing() const { return judge_.differing(); }
+  RankResults results() const { return judge_.results(rank_); }
 
  private:
   void vector(const std::string& buffer, Span<const float> want, Span<const float> got);

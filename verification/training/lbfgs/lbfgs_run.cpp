@@ -131,8 +131,10 @@ bool judge_side(Side& side, const std::string& what, const std::string& fault, R
     status = status_of(thrown);
     error = message_of(thrown);
   }
+  result.ranks.clear();  // of the reference
   for (const Rank& rank : side.ranks()) {
     if (!rank.judge) continue;
+    result.ranks.push_back(rank.judge->results());
     result.compared += rank.judge->compared();
     result.differing += rank.judge->differing();
   }

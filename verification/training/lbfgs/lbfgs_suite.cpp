@@ -49,6 +49,8 @@ class LbfgsSuite final : public Suite {
     for (Result& result : run_lbfgs_cases(cases, run)) report.results.push_back(std::move(result));
   }
 
+  int num_ranks(const std::string& id) const override { return lbfgs_cases(id).front().world.size; }
+
   std::string table(const RunReport& report, const TextStyle& style) const override {
     return group_table(report, name(), "L-BFGS on one rank and over ranks", "workload and recipe",
                        style.colour);

@@ -96,6 +96,7 @@ void ResumeJudge::compare(Phase phase, const ExposedBuffer& buffer, const std::s
   place.rank = rank_;
   place.buffer = name(buffer.id);
   place.what = what;
+  for (const ElementRun& run : runs) judge_.see(buffer.view, run.got, run.numel);
   const Comparison comparison = compare_runs(whole, buffer.view, runs);
   if (comparison.first && !judge_.first())
     place.hint = hint_of(buffer.id, whole, buffer.view, runs);

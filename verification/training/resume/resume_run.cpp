@@ -95,6 +95,7 @@ class Side {
     for (const auto& rank : judges_) {
       result.compared += rank->judge().compared();
       result.differing += rank->judge().differing();
+      result.ranks.push_back(rank->judge().results(static_cast<int>(result.ranks.size())));
     }
   }
 

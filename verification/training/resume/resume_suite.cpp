@@ -82,6 +82,11 @@ class ResumeSuite final : public Suite {
     }
   }
 
+  int num_ranks(const std::string& id) const override {
+    const ResumeCaseSpec spec = resume_cases(id).front();
+    return spec.half(spec.before).world.size + spec.half(spec.after).world.size;
+  }
+
   std::string table(const RunReport& report, const TextStyle& style) const override {
     return group_table(report, name(), "saved, ended, and resumed on other ranks", "recipe",
                        style.colour);

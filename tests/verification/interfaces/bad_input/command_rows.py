@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tensor_files import TensorFile
 
-WRONG, UNUSABLE, DAMAGED = 1, 2, 7  # exit codes of verification/cli/README.md
+WRONG, UNUSABLE, NOTHING, DAMAGED = 1, 2, 4, 7  # exit codes of verification/cli/README.md
 
 
 @dataclass
@@ -36,6 +36,7 @@ class Inputs:
                       ["verify", *case.split(), "--steps", "2", "--dump", self.at("dump")],
                       ["train", "--workload", "byte_gpt_tiny", "--steps", "1", "--dump", self.at("model")],
                       ["train", "--workload", "byte_gpt_tiny", "--steps", "1", "--checkpoint", self.at("runs")],
+                      ["verify", "op/clip/host/x86-64/fill:zero", "--evidence", self.at("evidence")],
                       [*quantized(self, self.at("model"))[:-1], self.at("codes.safetensors")]):
             done = program(words)
             assert done.returncode == 0, done.stderr
@@ -322,6 +323,38 @@ def golden_rows():
     ]
 
 
+def evidence_rows():
+    made = lambda change: lambda i: i.put("other", change(Path(i.at("evidence")).read_text()))  # noqa: E731
+    row = lambda given, says, file, code=UNUSABLE, *words: Row(  # noqa: E731
+        "evidence", given, says, lambda i: ["evidence", file(i), *words], code)
+    writing = lambda given, says, words: Row(  # noqa: E731
+        "verify --evidence", given, says, lambda i: ["verify", "clip", *words(i)])
+    right = lambda i: i.at("evidence")  # noqa: E731
+    return [
+        row("no file", "cannot be opened", lambda i: i.at("none")),
+        row("a folder", "is a directory", lambda i: str(i.folder)),
+        row("an empty file", "is no evidence", lambda i: i.put("other", "")),
+        row("a text", "is no evidence", lambda i: i.put("other", "x" * 64)),
+        row("its schema alone", "key 'evidence' not found", lambda i: i.put("other", '{"schema": "zeroproof-evidence/1"}')),
+        row("half of the evidence", "is no evidence", lambda i: i.cut(i.at("evidence"), 0.5)),
+        row("evidence of another schema", "is of schema 'zeroproof-evidence/0'",
+            made(lambda text: text.replace("zeroproof-evidence/1", "zeroproof-evidence/0"))),
+        row("another digest of a rank", "has content with the digest",
+            made(lambda text: re.sub(r'("digests": \[\s*)"\w{32}"', r'\1"' + "0" * 32 + '"', text)), DAMAGED),
+        row("another denominator", "has content with the digest",
+            made(lambda text: text.replace("fill:zero", "fill:ties", 1)), DAMAGED),
+        row("a rank less", "has content with the digest", made(lambda text: text.replace('"ranks": 1', '"ranks": 0')), DAMAGED),
+        row("a run that did not finish", "has content with the digest",
+            made(lambda text: text.replace('"finished": true', '"finished": false')), DAMAGED),
+        row("a pattern that selects no case", "no case matches 'clp'", right, NOTHING, "clp"),
+        row("a flag that does not apply", "--steps does not apply to 'clip'", right, UNUSABLE, "clip", "--steps", "2"),
+        writing("a device", "is no regular file", lambda i: ["--evidence", "/dev/null"]),
+        writing("a folder", "cannot be written", lambda i: ["--evidence", str(i.folder)]),
+        writing("an input file", "is both input and output",
+                lambda i: ["--config", i.put("c.toml", "[run]\nsteps = 4\n"), "--evidence", i.at("c.toml")]),
+    ]
+
+
 def _diff(given, says, first, second, code=UNUSABLE, *words):
     return Row("diff", given, says, lambda i: ["diff", first(i), second(i), *words], code)
 
@@ -415,4 +448,5 @@ def quantized_rows():
 
 
 def command_rows():
-    return plugin_rows() + judge_rows() + expect_rows() + judge_run_rows() + golden_rows() + other_rows()
+    return (plugin_rows() + judge_rows() + expect_rows() + judge_run_rows() + golden_rows() + evidence_rows() +
+            other_rows())

@@ -9,6 +9,7 @@
 #include "verification/cases/recorded.hpp"
 #include "verification/cli/program/capabilities.hpp"
 #include "verification/cli/program/contract_version.hpp"
+#include "verification/cli/program/file_digest.hpp"
 #include "verification/cli/program/temporary_file.hpp"
 #include "verification/tools/train/dump/dump.hpp"
 
@@ -26,21 +27,6 @@ std::string today() {
   char text[16];
   std::strftime(text, sizeof(text), "%Y-%m-%d", &parts);
   return text;
-}
-
-/// Digest of a file's bytes, read in pieces.
-std::string file_digest(const std::string& path) {
-  const auto source = open_file_source(path);
-  Hasher hasher;
-  std::vector<std::byte> piece;
-  for (std::uint64_t at = 0; at < source->size(); at += piece.size()) {
-    piece.resize(std::min<std::uint64_t>(source->size() - at, 1 << 20));
-    source->read(at, piece);
-    const Digest digest = raw_digest(piece.data(), static_cast<std::int64_t>(piece.size()));
-    hasher.add(digest.high);
-    hasher.add(digest.low);
-  }
-  return to_hex(hasher.digest());
 }
 
 std::string text_digest(const workload::Text& text) {
