@@ -22,6 +22,7 @@ int run_command_line(int argc, char** argv) {
   add_plan(commands);
   add_trace(commands);
   add_identify(commands);
+  add_attribute(commands);
   add_gen(commands);
   add_judge(commands);
   add_judge_run(commands);

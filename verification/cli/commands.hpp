@@ -23,6 +23,7 @@ void add_evidence(CommandSet& commands);
 void add_plan(CommandSet& commands);
 void add_trace(CommandSet& commands);
 void add_identify(CommandSet& commands);
+void add_attribute(CommandSet& commands);
 void add_gen(CommandSet& commands);
 void add_judge(CommandSet& commands);
 void add_judge_run(CommandSet& commands);

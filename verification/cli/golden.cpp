@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "common/base/error.hpp"
@@ -12,10 +14,13 @@
 #include "verification/cli/flag_scope.hpp"
 #include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/run_verify.hpp"
+#include "verification/compare/tensors/set_report.hpp"
 #include "verification/interfaces/files/golden_call.hpp"
 #include "verification/interfaces/plugin/plugin_candidate.hpp"
+#include "verification/model/recorded.hpp"
 #include "verification/report/github.hpp"
 #include "verification/report/report_files.hpp"
+#include "verification/tools/attribute/attribution_report.hpp"
 #include "verification/tools/train/dump/golden.hpp"
 
 namespace zeroproof::verification {
@@ -27,7 +32,7 @@ struct GoldenFlags {
   CaseFlags run;
   std::vector<std::string> steps;
   CallRequest call;  // of record op/...: numel and variant
-  std::string reason, plugin;
+  std::string reason, plugin, results;
   std::vector<std::string> reports;
   bool strict_bits = false;
 };
@@ -65,6 +70,12 @@ void require_action(const GoldenFlags& flags) {
   belongs(!flags.call.variant.empty(), "--variant", "record");
   belongs(!flags.reports.empty(), "--report", "check");
   belongs(flags.strict_bits, "--strict-bits", "check");
+  belongs(!flags.results.empty(), "--results", "check");
+  ZP_CHECK(flags.results.empty() ||
+               (flags.words.size() == 1 && flags.plugin.empty() && !flags.strict_bits),
+           ErrorCode::config, "--results was given with several files, --plugin or --strict-bits",
+           "it has the results for one file, and arrays have no bound",
+           "check one file with it alone");
 }
 
 /// True if the words name an operation, and one call of it is kept.
@@ -174,8 +185,66 @@ std::string remedy(const std::string& file, const GoldenFlags& flags, GoldenVerd
          plugin + " --reason TEXT\n";
 }
 
+/// Whether a record is that of arrays (zproof.golden of Python), which no command computes again.
+bool is_of_arrays(const std::string& record) {
+  std::ifstream stream(record);
+  std::string line;
+  return std::getline(stream, line) && line == R"(schema = "zproof-golden/1")";
+}
+
+/// The recordings of operations beside both files, compared; a sentence as the last line.
+std::string explanation(const std::string& file, const std::string& results) {
+  namespace fs = std::filesystem;
+  const std::string before = fs::path(file).replace_extension(".operations").string();
+  const std::string after = fs::path(results).replace_extension(".operations").string();
+  std::error_code ignored;
+  if (!fs::exists(before, ignored)) return "";
+  if (!fs::exists(after, ignored))
+    return before + " has the operations that made it; record those of the results in " + after +
+           " to learn the cause\nwrong\n";
+  try {
+    const std::vector<RankAttribution> ranks = attribute_files(before, after);
+    if (first_of(ranks).found.verdict == AttributionVerdict::equal)
+      return "the recorded operations have the same bits: the arrays were made, or changed, "
+             "outside "
+             "of them\nwrong\n";
+    const std::string text = attribution_text(ranks);
+    const std::size_t last = text.rfind('\n', text.size() - 2) + 1;
+    return text.substr(0, last) + "wrong: " + text.substr(last);
+  } catch (const Error& error) {
+    return std::string("no cause can be named: ") + error.what() + "\nwrong\n";
+  }
+}
+
+/// Arrays of the user's program against the file of a test.
+Checked checked_results(const std::string& file, const std::string& results) {
+  const std::string record = golden_record_name(file);
+  ZP_CHECK(is_of_arrays(record), ErrorCode::config, record + " is no record of arrays of a test",
+           "other golden files are computed again, and need no results",
+           "leave --results out, or name a file that pytest --zp-regen made");
+  const auto first = SafetensorsReader::open(file, workload::recording_limits());
+  const auto second = SafetensorsReader::open(results, workload::recording_limits());
+  ZP_CHECK(!first.header().tensors.empty(), ErrorCode::io, file + " has no tensor",
+           "nothing would be compared", "name a file with tensors in it");
+  const SetComparison comparison =
+      compare_sets(first, second, pairs_by_name(first.header(), second.header()));
+  Checked checked{comparison.equal() ? GoldenVerdict::equal : GoldenVerdict::wrong,
+                  "arrays of a test", ""};
+  checked.text = file + ": " + checked.what + "\n" +
+                 set_table(comparison, "the golden file", "the results", false);
+  if (checked.verdict == GoldenVerdict::equal) {
+    checked.text += "equal\n";
+    return checked;
+  }
+  const std::string explained = explanation(file, results);
+  checked.text += (explained.empty() ? "wrong\n" : explained) +
+                  "to keep the new numbers, if they are right: pytest --zp-regen REASON\n";
+  return checked;
+}
+
 Checked checked_file(const std::string& file, const GoldenFlags& flags,
                      const OpCandidate* candidate) {
+  if (!flags.results.empty()) return checked_results(file, flags.results);
   const GoldenRecord record = golden_record_of(file);
   Checked checked;
   if (of_a_call(record)) {
@@ -316,6 +385,10 @@ void add_golden(CommandSet& commands) {
                "run has one)");
   command.option("--plugin", flags->plugin,
                  "op/...: shared library whose results are recorded, checked or updated");
+  command.option(
+      "--results", flags->results,
+      "check: safetensors file with the arrays of your program, compared with those of a "
+      "test; with recordings of operations beside both, the cause of a difference");
   command.words("--report", flags->reports,
                 "check: text, github (annotations and job summary; github:SOURCE names the file to "
                 "annotate), or both with a comma between (default: text)");

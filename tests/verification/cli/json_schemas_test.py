@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""JSON of verify and plan against report.schema.json, evidence.schema.json and plan.schema.json.
+"""JSON of verify, plan and attribute against their schemas, and of evidence.
 
 Needs jsonschema (Debian: python3-jsonschema), else exits with 77.
 Arguments: the source folder, zeroproof, zeroproof-faults.
@@ -221,8 +221,47 @@ def plans():
     with_value(validator, whole, ("stages", 0, "largest", "traffic", 0, "of"), "gossip")
 
 
+def attributions():
+    validator = Draft202012Validator(schema_of("verification/tools/attribute/attribution.schema.json"))
+
+    def recording(name, threads, *operations):
+        header = {"schema": "zeroproof-operations/1", "rank": 0, "world": 1, "libraries": {"torch": "2.15.0"},
+                  "machine": {"CPU": "x"}, "environment": {}, "seed": "1"}
+        lines = [header, {"settings": {"threads": threads}}, {"line": ["train.py", 3, "y = f(x)"]}, *operations,
+                 {"end": len(operations)}]
+        path = pathlib.Path(folder.name) / name
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return str(path)
+
+    def operation(name, digest, forward=-1, read="d"):
+        return [name, "backward" if forward >= 0 else "forward", "net", 0, forward,
+                [["self", "f32[3]", read, "outside" if read == "d" else "0"]], [["result", "f32[3]", digest]]]
+
+    def attribution(old, new):
+        document = written(zeroproof, "attribute", old, new, "--json", "{}")
+        valid(validator, document, f"{old} {new}")
+        return document
+
+    old = recording("old", "1", operation("aten.mm.default", "a"), operation("aten.add.Tensor", "b", 0, "a"))
+    equal = attribution(old, old)
+    check(equal["equal"] and equal["verdict"] == "equal", "equal recordings are equal")
+    drift = attribution(old, recording("new", "2", operation("aten.mm.default", "a"),
+                                       operation("aten.add.Tensor", "c", 0, "a")))
+    check(drift["sentence"] == "drift, explained by threads 1 -> 2", drift["sentence"])
+    operation_of = ("ranks", 0, "origin", "new")
+    strict(validator, drift, {"old", "new", "line", "forward"},
+           {("ranks", 0, side, name) for side in ("old", "new") for name in ("libraries", "machine")} | {("ranks", 0)})
+    replaced = attribution(old, recording("other", "1", operation("aten.bmm.default", "e"),
+                                          operation("aten.add.Tensor", "c", 0, "e")))
+    check(replaced["ranks"][0]["origin"]["inserted"][0]["name"] == "aten.bmm.default", "the inserted operation")
+    with_value(validator, drift, ("verdict",), "wrong")
+    with_value(validator, drift, (*operation_of, "phase"), "sideways")
+    with_value(validator, drift, (*operation_of, "index"), -1)
+
+
 reports()
 evidence()
 plans()
+attributions()
 print("failed" if failures else "passed")
 sys.exit(1 if failures else 0)

@@ -306,6 +306,12 @@ def _golden(given, says, file, code=UNUSABLE):
 
 def golden_rows():
     return [
+        Row("golden", "`--results` for a golden file of the program", "is no record of arrays of a test",
+            lambda i: ["golden", "check", i.at("golden"), "--results", i.at("dump")]),
+        Row("golden", "`golden update --results`", "--results was given to golden update",
+            lambda i: ["golden", "update", i.at("golden"), "--results", i.at("dump"), "--reason", "x"]),
+        Row("golden", "`--results` for two files", "--results was given with several files",
+            lambda i: ["golden", "check", i.at("golden"), i.at("golden"), "--results", i.at("dump")]),
         _golden("no file", "there is no golden record", lambda i: i.at("none")),
         _golden("a file without its record", "there is no golden record", lambda i: i.at("dump")),
         _golden("a record without its file", "cannot be opened",
@@ -447,6 +453,50 @@ def quantized_rows():
     ]
 
 
+_HEADER = ('{"schema":"zeroproof-operations/1","rank":0,"world":1,"libraries":{"torch":"2.15.0"},"machine":{},'
+           '"environment":{},"seed":"1"}\n{"settings":{"threads":"1"}}\n{"line":["train.py",3,"y = f(x)"]}\n')
+_OPERATIONS = "".join(f'["aten.{name}.default","forward","net",0,-1,[["self","f32[3]","d","outside"]],'
+                      f'[["result","f32[3]","{number}"]]]\n' for number, name in enumerate(("mm", "add", "sum", "exp")))
+_RECORDING = _HEADER + _OPERATIONS + '{"end":4}\n'
+
+
+def attribute_rows():
+    def row(given, says, content, code=UNUSABLE, words=()):
+        def run(i):
+            old = i.put("old.operations", _RECORDING)
+            new = i.at("absent") if content is None else i.put("new.operations", content)
+            return ["attribute", old, new, *words]
+
+        return Row("attribute", given, says, run, code)
+
+    def changed(what, by):
+        assert what in _RECORDING, what
+        return _RECORDING.replace(what, by, 1)
+
+    return [
+        row("no file", "cannot be opened", None),
+        row("an empty file", "is empty", ""),
+        row("a text", "is no recording of operations", "hello\n"),
+        row("numbers in safetensors", "is no recording of operations", b"\x02\0\0\0\0\0\0\0{}\n"),
+        row("another schema", "has the schema zeroproof-diff/1", '{"schema":"zeroproof-diff/1"}\n'),
+        row("a header without libraries", "is no recording of operations", changed('"libraries":{"torch":"2.15.0"},', "")),
+        row("rank 1 of 1", "has rank 1 of 1", changed('"rank":0', '"rank":1')),
+        row("no operation", "has no operation", _HEADER + '{"end":0}\n'),
+        row("the header alone, cut off", "has no operation", _HEADER[:-9]),
+        row("cut off within its operations", "NEW ends after 2 operations: the program ended before the recording",
+            _RECORDING[:len(_HEADER) + _OPERATIONS.index('["aten.sum') + 20], WRONG),
+        row("a line of another kind", "is not valid there", changed('{"line"', '{"lines"')),
+        row("a line that is no JSON", "is not valid there", changed('["aten.add', '["aten.add"]]]')),
+        row("a writer that comes later", "an operation that comes later", changed('"outside"', '"3"')),
+        row("a line of the program that is not there", "a number out of range", changed('"net",0', '"net",5')),
+        row("a digest that is no number", "no number", changed('"f32[3]","1"', '"f32[3]","xyz"')),
+        row("another count at its end", "counts 5 operations and has 4", changed('{"end":4}', '{"end":5}')),
+        row("lines after its end", "goes on after its end", _RECORDING + '{"end":4}\n'),
+        row("that of another model", "0 operations in common of 4", _RECORDING.replace("f32[3]", "f32[7]")),
+        row("`--json` in a folder that is a file", "old.operations", _RECORDING, words=("--json", "old.operations/x")),
+    ]
+
+
 def command_rows():
     return (plugin_rows() + judge_rows() + expect_rows() + judge_run_rows() + golden_rows() + evidence_rows() +
-            other_rows())
+            attribute_rows() + other_rows())

@@ -148,5 +148,82 @@ def test_golden_names(pytester, run):
     result.stdout.fnmatch_lines(["*golden got the name '../up' (*); use letters*"])
 
 
+TRAINING = """
+import shutil
+
+import torch
+from zproof.tensor_files import write_arrays
+
+def test_it(zproof):
+    torch.manual_seed({seed})
+    torch.set_num_threads(1)
+    weight = torch.nn.Parameter(torch.randn(7, 5))
+    x = torch.full((16,), 1e-38) * 0.1
+    with zproof.operations() as recorder:
+        torch.set_flush_denormal({flush})
+        loss = (weight.sin() {times}).sum() + (x * 3).sum() * 1e37
+        torch.set_flush_denormal(False)
+    write_arrays("new.safetensors", {{"loss": loss.detach()}})
+    shutil.copyfile(recorder.path, "new.operations")
+    zproof.golden("losses", {{"loss": loss}}{operations})
+"""
+
+
+def test_golden_with_operations(pytester, run):
+    """A mismatch names its cause; the outcome is a failure as before."""
+    pytest.importorskip("torch")
+
+    def with_(seed=1, flush=False, times="* 2", operations=", operations=recorder"):
+        pytester.makepyfile(test_it=TRAINING.format(seed=seed, flush=flush, times=times, operations=operations))
+
+    def failing(*lines):
+        result = run()
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines([f"*{line}*" for line in lines])
+
+    golden = pytester.path / "golden"
+    with_(operations="")
+    run("--zp-regen", "without operations").assert_outcomes(passed=1)
+    with_()
+    run().assert_outcomes(passed=1)
+    with_(times="* 3")
+    failing("Its operations are not recorded: there is no losses.operations")
+
+    with_()
+    run("--zp-regen", "with operations").assert_outcomes(passed=1)
+    assert (golden / "losses.operations").exists()
+    kept = (golden / "losses.operations").read_bytes()
+    run("--zp-regen", "again").assert_outcomes(passed=1)
+    assert (golden / "losses.operations").read_bytes() == kept
+    run().assert_outcomes(passed=1)
+
+    def command(code, says):
+        done = pytester.run(sys.executable, "-m", "zproof", "golden", "check", "golden/losses.safetensors", "--results",
+                            "new.safetensors")
+        assert done.ret == code
+        done.stdout.fnmatch_lines([says])
+
+    command(0, "equal")
+    with_(flush=True)
+    failing("drift, explained by flushes denormals off -> on", "origin *aten.mul.Tensor, forward")
+    command(1, "wrong: drift, explained by flushes denormals off -> on")
+    (pytester.path / "new.operations").unlink()
+    command(1, "*record those of the results in new.operations to learn the cause")
+    with_(times="* 3")
+    failing("regression: argument other of aten.mul: 2 -> 3", "loss = (weight.sin() [*] 3).sum()*")
+    with_(times=".square()")
+    failing("regression: operation replaced: aten.mul -> aten.pow")
+    with_(seed=2)
+    failing("other inputs: seed 1 -> 2")
+    with_(times="* 3", operations="")
+    failing("losses.operations has the operations that made it: give operations= to learn the cause")
+
+    with_(times="* 3")
+    (golden / "losses.operations").write_bytes(kept[:-30])
+    failing("No cause can be named: losses.operations is not the file that losses.safetensors.toml describes")
+    run("--zp-regen", "factor 3").assert_outcomes(passed=1)
+    run().assert_outcomes(passed=1)
+
+
 if __name__ == "__main__":
     sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", __file__, *sys.argv[1:]]))

@@ -3,6 +3,7 @@
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/interfaces/plugin/confinement.hpp"
 #include "verification/interfaces/python/src/extension/binding.hpp"
+#include "verification/interfaces/python/src/extension/digests.hpp"
 #include "verification/interfaces/python/src/extension/guarded_calls.hpp"
 #include "verification/interfaces/python/src/extension/hints.hpp"
 #include "verification/interfaces/python/src/extension/judge.hpp"
@@ -27,6 +28,7 @@ void fill(py::Module& module) {
   bind_step(module);
   bind_hints(module);
   bind_tensor_files(module);
+  bind_digests(module);
 }
 
 }  // namespace

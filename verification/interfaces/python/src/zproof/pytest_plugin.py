@@ -111,7 +111,7 @@ def zproof_dtype(request: pytest.FixtureRequest) -> str | None:
 @pytest.fixture
 def zproof(request: pytest.FixtureRequest, zproof_dtype: str | None) -> Zproof:
     """judge, assert_step_close and golden, bound to the test's seeds and folder."""
-    return Zproof(request.node, zproof_dtype)
+    return Zproof(request, zproof_dtype)
 
 
 class Zproof:
@@ -124,7 +124,9 @@ class Zproof:
         replay: the line that runs this test again.
     """
 
-    def __init__(self, node: pytest.Item, dtype: str | None) -> None:
+    def __init__(self, request: pytest.FixtureRequest, dtype: str | None) -> None:
+        node = request.node
+        self._request = request
         self._node = node
         self._words = _marker_of(node)
         self.dtype = dtype
@@ -185,15 +187,29 @@ class Zproof:
             self._keep(actual, expected)
             raise
 
-    def golden(self, name: str, arrays: Mapping[str, Any], **words: Any) -> None:
+    def operations(self, model: Any = None) -> Any:
+        """:func:`zproof.torch.operations` in a temporary file, for ``golden``:
+
+            with zproof.operations() as recorder:
+                losses = train()
+            zproof.golden("losses", {"loss": losses}, operations=recorder)
+        """
+        from .torch import operations
+
+        return operations(self._request.getfixturevalue("tmp_path") / "zproof.operations", model)
+
+    def golden(self, name: str, arrays: Mapping[str, Any], *, operations: Any = None, **words: Any) -> None:
         """Asserts that arrays are those of ``golden/NAME.safetensors`` beside the test's file, bit for bit.
 
         With ``--zp-regen`` the file is recorded from these arrays instead, unless it has their bits;
-        ``NAME.safetensors.toml`` beside it keeps the reasons. Commit both.
+        ``NAME.safetensors.toml`` beside it keeps the reasons. Commit both. With ``operations`` it keeps
+        ``NAME.operations`` too, and a failure says "drift, explained by" a library or setting, "other inputs" or
+        "regression", with the first operation whose bits differ.
 
         Args:
             name: of the file.
             arrays: by their names.
+            operations: the recorder of the operations that made the arrays, closed; or its file.
             words: ``ulps``, ``bound``, ``rtol`` and ``atol``, ``equal_nan`` ... as of :func:`zproof.assert_step_close`.
                 If bits changed within such a bound the test passes with a warning, ``BitsChanged``.
 
@@ -205,7 +221,8 @@ class Zproof:
             raise ValueError(f"golden got the name {name!r} (it becomes the name of a file); use letters, "
                              "digits, - and _")
         path = self._golden / f"{name}.safetensors"
-        file = GoldenFile(path, self._node.nodeid, self.seed)
+        recording = getattr(operations, "path", operations)
+        file = GoldenFile(path, self._node.nodeid, self.seed, None if recording is None else pathlib.Path(recording))
         reason = self._node.config.getoption("--zp-regen")
         if reason is not None:
             if file.renew(arrays, reason):

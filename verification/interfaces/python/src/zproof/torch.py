@@ -13,9 +13,10 @@ from .judge import Verdict, draw_seed, judge_calls
 from .values import count, factor, flag, word
 
 if TYPE_CHECKING:
+    from .operations import Operations
     from .run_recorder import Recorder
 
-__all__ = ["judge_optimizer", "record"]
+__all__ = ["judge_optimizer", "operations", "record"]
 
 #: dialects that PyTorch code on a CPU may have
 _DIALECTS = {
@@ -109,6 +110,46 @@ def judge_optimizer(optimizer: Callable[..., Any], op: str | None = None, dtype:
         return verdict(accept, fills)
     finally:
         theirs.torch.set_num_threads(threads)
+
+
+def operations(file: str | os.PathLike[str], model: Any = None) -> Operations:
+    """Records every operation of PyTorch in a part of a program, for ``zeroproof attribute OLD NEW``: its name, the digests
+    of all bytes that it reads and writes, module, phase and line; before them libraries, machine, settings and environment.
+
+        with zproof.torch.operations("new.operations"):
+            train(steps=3)
+
+    Two recordings of the same program, made with two versions of a library, on two machines or before and after a change,
+    then name the first operation whose bits differ. Every operation is written when it has run, so a program that dies
+    leaves a recording up to its end. With several ranks each writes a file of its own: ``new.rank0.operations``. The
+    program has the same bits as without it, but for compiled functions. Where it cannot record, it ends the recording with
+    a warning.
+
+    Not recorded: operations on other threads than the one that opened it (those of backward passes are). Functions of
+    ``torch.compile`` run uncompiled meanwhile, so their kernels are not compared. Results of ``empty`` are not compared until
+    an operation wrote them, nor are sparse and quantized tensors. A step of a model like nanoGPT's on a CPU takes at most
+    twice its time; tensors on a device are copied to the host.
+
+    Args:
+        file: is replaced.
+        model: whose modules are named; without it, names begin at the outermost module that is called.
+
+    Returns:
+        Operations: a context manager, for one recording.
+
+    Raises:
+        TypeError: the file is no path, or the model no module.
+        OSError: the file cannot be written, when the recording begins.
+        ImportError: PyTorch is not installed.
+    """
+    framework_named("torch", "cpu")
+    from .operations import Operations
+
+    if not isinstance(file, (str, os.PathLike)):
+        raise TypeError(f"file is {type(file).__name__} (it names a recording); give a path")
+    if model is not None and not hasattr(model, "named_modules"):
+        raise TypeError(f"model is {type(model).__name__} (modules are named by it); give a torch.nn.Module, or leave it out")
+    return Operations(file, model)
 
 
 def record(optimizer: Any, model: Any, folder: str | os.PathLike[str], every: int = 1, *, reduction: str = "mean",
