@@ -6,96 +6,31 @@
 
 #include "common/base/error.hpp"
 #include "common/base/printable.hpp"
-#include "verification/cases/suite.hpp"
 #include "verification/report/format.hpp"
-#include "verification/report/report_style.hpp"
 #include "verification/tools/judge_run/run_findings.hpp"
+#include "verification/tools/judge_run/steps_suite.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-/// One step, or consecutive steps with the same cells.
-struct PairRow {
-  std::int64_t first = 0, last = 0;
-  std::array<const Result*, num_pair_phases> results = {};
-};
-
 bool all_equal(const Result& r) { return r.status == Status::pass && r.exactness == "bitwise"; }
 
-std::string cell_of(const Result& r) {
+std::string pair_cell_of(const Result& r) {
   if (failed(r.status)) return "DIFFERS";
   if (r.status != Status::pass) return "-";
   if (r.exactness == "bitwise") return "equal";
   return r.worst_ratio > 0 ? fmt::format("{:.2g}", r.worst_ratio) : "within";
 }
 
-std::vector<PairRow> pair_rows_of(const RunReport& report) {
-  std::vector<PairRow> rows;
-  for (std::size_t i = 0; i + num_pair_phases <= report.results.size(); i += num_pair_phases) {
-    PairRow row;
-    const std::string& id = report.results[i].id;
-    row.first = row.last = std::stoll(id.substr(id.rfind("step") + 4));
-    bool joins = !rows.empty();
-    for (std::size_t k = 0; k < row.results.size(); ++k) {
-      row.results[k] = &report.results[i + k];
-      joins = joins && !failed(row.results[k]->status) &&
-              row.results[k]->status == rows.back().results[k]->status &&
-              all_equal(*row.results[k]) == all_equal(*rows.back().results[k]);
-    }
-    if (!joins) {
-      rows.push_back(row);
-      continue;
-    }
-    rows.back().last = row.last;
-    for (std::size_t k = 0; k < row.results.size(); ++k) {
-      if (row.results[k]->worst_ratio > rows.back().results[k]->worst_ratio)
-        rows.back().results[k] = row.results[k];
-    }
-  }
-  return rows;
-}
-
-/// The suite of two recordings, whose cases exist when they are judged.
-class AgainstSuite final : public Suite {
- public:
-  std::string name() const override { return "against"; }
-  std::vector<std::string> ids(const VerifyOptions&, const std::string&) const override {
-    return {};
-  }
-  void run(const VerifyOptions&, const std::vector<std::string>&, RunReport&,
-           const ProgressSink&) const override {}
-
-  std::string table(const RunReport& report, const TextStyle& style) const override {
-    const Paint paint{style.colour};
-    constexpr std::size_t most_rows = 40;
-    std::string out = fmt::format("\n{:<14}", "step");
-    for (int k = 0; k < num_pair_phases; ++k)
-      out += fmt::format("{:>9}", verification::name(static_cast<PairPhase>(k)));
-    out += "\n";
-    const std::vector<PairRow> rows = pair_rows_of(report);
-    for (std::size_t i = 0; i < rows.size() && i < most_rows; ++i) {
-      const PairRow& row = rows[i];
-      out += fmt::format("{:<14}", row.first == row.last
-                                       ? std::to_string(row.first)
-                                       : fmt::format("{} to {}", row.first, row.last));
-      for (const Result* result : row.results) {
-        const std::string padded = fmt::format("{:>9}", cell_of(*result));
-        out += failed(result->status) ? paint("31", padded) : padded;
-      }
-      out += "\n";
-    }
-    if (rows.size() > most_rows)
-      out += fmt::format("... and {} more rows; the JSON report has every step\n",
-                         grouped(static_cast<std::int64_t>(rows.size() - most_rows)));
-    return out +
-           "equal: the same bits; number: largest difference, where 1 is the sum of the bounds of "
-           "both\n"
-           "sides; within: each side is right by itself; -: not recorded or not judged\n";
-  }
-};
-
 const Suite& against_suite() {
-  static const AgainstSuite suite;
+  static const StepsSuite suite(
+      "against",
+      {9,
+       "equal: the same bits; number: largest difference, where 1 is the sum of the bounds of "
+       "both\n"
+       "sides; within: each side is right by itself; -: not recorded or not judged\n",
+       pair_cell_of,
+       [](const Result& a, const Result& b) { return all_equal(a) == all_equal(b); }});
   return suite;
 }
 

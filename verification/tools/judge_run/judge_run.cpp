@@ -6,109 +6,28 @@
 
 #include "common/base/error.hpp"
 #include "common/base/printable.hpp"
-#include "verification/cases/suite.hpp"
 #include "verification/report/format.hpp"
-#include "verification/report/report_style.hpp"
 #include "verification/tools/judge_run/run_schedule.hpp"
+#include "verification/tools/judge_run/steps_suite.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-/// One step, or consecutive steps with the same verdicts.
-struct StepRow {
-  std::int64_t first = 0, last = 0;
-  std::vector<const Result*> worst;  ///< [phases]
-
-  /// The same statuses; "wrong" rows stay separate.
-  bool joins(const StepRow& next) const {
-    for (std::size_t k = 0; k < worst.size(); ++k) {
-      if (worst[k] == nullptr || next.worst[k] == nullptr ||
-          worst[k]->status != next.worst[k]->status || failed(worst[k]->status))
-        return false;
-    }
-    return true;
-  }
-};
-
 /// "0.17": the largest error in units of its bound; "bits".
-std::string cell_of(const Result* result) {
-  if (result == nullptr) return "";
-  if (result->status == Status::fail) return "WRONG";
-  if (result->status != Status::pass) return "-";
-  if (result->worst_ratio > 0) return fmt::format("{:.2g}", result->worst_ratio);
-  return result->exactness == "bounded" ? "bits" : "right";
+std::string cell_of(const Result& result) {
+  if (result.status == Status::fail) return "WRONG";
+  if (result.status != Status::pass) return "-";
+  if (result.worst_ratio > 0) return fmt::format("{:.2g}", result.worst_ratio);
+  return result.exactness == "bounded" ? "bits" : "right";
 }
-
-/// Phases of each step.
-std::size_t phases_of(const RunReport& report) {
-  const std::size_t all = num_run_phases + 1;
-  const bool has_rates = report.results.size() >= all && report.results[all - 1].group == "rate";
-  return has_rates ? all : num_run_phases;
-}
-
-std::vector<StepRow> rows_of(const RunReport& report) {
-  std::vector<StepRow> rows;
-  const std::size_t phases = phases_of(report);
-  for (std::size_t i = 0; i + phases <= report.results.size(); i += phases) {
-    StepRow row;
-    row.worst.resize(phases);
-    const std::string& id = report.results[i].id;
-    row.first = row.last = std::stoll(id.substr(id.rfind("step") + 4));
-    for (std::size_t k = 0; k < row.worst.size(); ++k) row.worst[k] = &report.results[i + k];
-    if (rows.empty() || !rows.back().joins(row)) {
-      rows.push_back(row);
-      continue;
-    }
-    rows.back().last = row.last;
-    for (std::size_t k = 0; k < row.worst.size(); ++k) {
-      if (row.worst[k]->worst_ratio > rows.back().worst[k]->worst_ratio)
-        rows.back().worst[k] = row.worst[k];
-    }
-  }
-  return rows;
-}
-
-/// The suite of a recording, whose cases exist when they are judged.
-class JudgeRunSuite final : public Suite {
- public:
-  std::string name() const override { return "judge-run"; }
-  std::vector<std::string> ids(const VerifyOptions&, const std::string&) const override {
-    return {};
-  }
-  void run(const VerifyOptions&, const std::vector<std::string>&, RunReport&,
-           const ProgressSink&) const override {}
-
-  std::string table(const RunReport& report, const TextStyle& style) const override {
-    const Paint paint{style.colour};
-    constexpr std::size_t most_rows = 40;
-    std::string out = fmt::format("\n{:<14}", "step");
-    for (std::size_t k = 0; k < phases_of(report); ++k)
-      out += fmt::format("{:>11}", verification::name(static_cast<RunPhase>(k)));
-    out += "\n";
-    const std::vector<StepRow> rows = rows_of(report);
-    for (std::size_t i = 0; i < rows.size() && i < most_rows; ++i) {
-      const StepRow& row = rows[i];
-      out += fmt::format("{:<14}", row.first == row.last
-                                       ? std::to_string(row.first)
-                                       : fmt::format("{} to {}", row.first, row.last));
-      for (const Result* result : row.worst) {
-        const std::string padded = fmt::format("{:>11}", cell_of(result));
-        out += result != nullptr && failed(result->status) ? paint("31", padded) : padded;
-      }
-      out += "\n";
-    }
-    if (rows.size() > most_rows)
-      out += fmt::format("... and {} more rows; the JSON report has every step\n",
-                         grouped(static_cast<std::int64_t>(rows.size() - most_rows)));
-    return out +
-           "number: largest error, where 1 is the bound of any legal order; bits: no error, or "
-           "those\n"
-           "of a known library; -: not recorded or not judged\n";
-  }
-};
 
 const Suite& judge_run_suite() {
-  static const JudgeRunSuite suite;
+  static const StepsSuite suite(
+      "judge-run",
+      {11,
+       "number: largest error, where 1 is the bound of any legal order; bits: no error, or those\n"
+       "of a known library; -: not recorded or not judged\n",
+       cell_of, [](const Result&, const Result&) { return true; }});
   return suite;
 }
 

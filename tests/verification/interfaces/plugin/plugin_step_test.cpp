@@ -10,7 +10,7 @@ namespace plugin_step_test {
 namespace {
 
 using namespace zeroproof::tests;
-using zeroproof::verification::mpi_built;
+using zeroproof::verification::mpi_answers;
 
 CliResult verify(const std::string& what, const std::string& name) {
   return run_cli("verify " + what + " --steps 3 --plugin " +
@@ -107,7 +107,7 @@ TEST_CASE("plug-in step: a step that needs a declined call is skipped, and never
 }
 
 TEST_CASE("plug-in step: notes that a library writes for a rank are not the rank's") {
-  if (!mpi_built()) return;
+  if (!mpi_answers()) return;
   const std::string jobs = "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 1 --world mpi:2";
   for (const char* name : {"forged_note", "pipe_note"}) {
     const CliResult result = verify(jobs, name);
