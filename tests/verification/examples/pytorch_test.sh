@@ -10,20 +10,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export PYTHONDONTWRITEBYTECODE=1 CUDA_VISIBLE_DEVICES=
 
-python=$environment/bin/python
-if ! "$python" -c 'import torch, zproof' 2>/dev/null; then
-  python=${ZP_PYTHON:-python3}
-  # zproof alone: the other packages there may be those of another version
-  for package in "$environment"/lib/python*/site-packages/zproof; do
-    [ ! -d "$package" ] || ln -sfn "$package" "$folder/zproof"
-  done
-  export PYTHONPATH="$folder${PYTHONPATH:+:$PYTHONPATH}"
-fi
-if ! reason=$("$python" -c 'import torch, zproof' 2>&1); then
-  printf 'SKIPPED: %s cannot import torch and zproof (%s); set ZP_PYTHON to an interpreter that has torch\n' "$python" \
-    "$(printf '%s\n' "$reason" | tail -n 1)"
-  exit 77
-fi
+# shellcheck source=SCRIPTDIR/torch_python.sh disable=SC1091
+. "${0%/*}/torch_python.sh"
 
 "$python" "$examples/adamw.py" >"$folder/said" 2>&1 || fail "it does not pass: $(cat "$folder/said")"
 [ "$(grep -c '^1 pass, 0 fail' "$folder/said")" = 2 ] || fail "not two verdicts: $(cat "$folder/said")"

@@ -335,10 +335,6 @@ class Recorder:
         def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, *arguments: Any, **words: Any) -> Any:
             if self._due():
                 parameters = [parameters] if isinstance(parameters, self.torch.Tensor) else list(parameters)
-                if hasattr(total_norm, "redistribute"):
-                    # Clipping would reduce the norm over the ranks in its first operation: as many collectives as before.
-                    total_norm = total_norm.redistribute(
-                        placements=[self.torch.distributed.tensor.Replicate()] * total_norm.device_mesh.ndim)
                 self._take_clip(parameters, max_norm, total_norm)
             return original(parameters, max_norm, total_norm, *arguments, **words)
 
@@ -357,7 +353,10 @@ class Recorder:
         if "max_norm" in self._clip:
             return  # clipped a second time: the norm is of clipped gradients
         kind = float(self._norm_type)
-        self._clip = {"norm": _number(float(local(total_norm))), "norm_type": "inf" if math.isinf(kind) else kind}
+        self._clip = {"norm_type": "inf" if math.isinf(kind) else kind}
+        # A rank's part of a norm is no norm yet, and reducing it would change what clipping does with it.
+        if all(one.is_replicate() for one in getattr(total_norm, "placements", ())):
+            self._clip["norm"] = _number(float(local(total_norm)))
         if math.isfinite(float(max_norm)):  # else the program reads the norm
             self._clip["max_norm"] = float(max_norm)
 
