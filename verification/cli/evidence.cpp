@@ -19,6 +19,7 @@
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/cli/program/file_digest.hpp"
 #include "verification/cli/run_verify.hpp"
+#include "verification/faults/sensitivity.hpp"
 #include "verification/report/report_files.hpp"
 
 namespace zeroproof::verification {

@@ -17,7 +17,7 @@
 #include "common/base/printable.hpp"
 #include "verification/cli/command_line.hpp"
 #include "verification/cli/program/exit_code.hpp"
-#include "verification/cli/program/source_state.hpp"
+#include "verification/report/source_state.hpp"
 #include "verification/cli/program/standard_streams.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
 #include "verification/training/ranks/mpi_world.hpp"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "verification/cases/result.hpp"
-#include "verification/cli/program/source_state.hpp"
-#include "verification/faults/sensitivity.hpp"
+#include "verification/cases/sensitivity.hpp"
+#include "verification/report/source_state.hpp"
 
 namespace zeroproof::verification {
 

@@ -8,7 +8,9 @@
 #if defined(ZP_HAVE_MPI)
 #include "common/base/error.hpp"
 #include "common/comm/mpi/mpi_library.hpp"
-#include "verification/training/ranks/mpi_launch.hpp"
+#endif
+#if defined(ZP_MPI_LOADED)
+#include "common/comm/mpi/loaded/mpi_launcher.hpp"
 #endif
 
 namespace zeroproof::verification {
@@ -58,6 +60,15 @@ std::string mpi_obstacle() {
   return obstacle;
 #else
   return "";
+#endif
+}
+
+const std::string& mpi_launcher_path() {
+#if defined(ZP_MPI_LOADED)
+  return mpi_launcher().path;
+#else
+  static const std::string path = ZP_MPIEXEC;
+  return path;
 #endif
 }
 

@@ -22,5 +22,7 @@ bool device_answers();
 /// Why no ranks can run as processes here, with a remedy; "" if they can.
 std::string mpi_obstacle();
 bool mpi_answers();
+/// The program that starts ranks; "" without one.
+const std::string& mpi_launcher_path();
 
 }  // namespace zeroproof::verification

@@ -1,6 +1,6 @@
 cmake_minimum_required(VERSION 3.25)
 # Writes ${OUT}: the state of the sources in ${ROOT} that a program is built from
-# (cli/program/source_state.hpp), git's hash of their contents, "" without git. ${PATTERNS}: the
+# (report/source_state.hpp), git's hash of their contents, "" without git. ${PATTERNS}: the
 # pathspecs of source_patterns.
 execute_process(COMMAND git ls-files --error-unmatch CMakeLists.txt
   WORKING_DIRECTORY ${ROOT} RESULT_VARIABLE unknown OUTPUT_QUIET ERROR_QUIET)
@@ -13,7 +13,7 @@ if(unknown OR NOT failed STREQUAL "0;0;0")
   set(stamp "")
 endif()
 file(CONFIGURE OUTPUT ${OUT} CONTENT "// Written by stamp_sources.cmake.
-#include \"verification/cli/program/source_state.hpp\"
+#include \"verification/report/source_state.hpp\"
 
 namespace zeroproof::verification {
 

@@ -14,6 +14,7 @@
 
 #include "common/base/error.hpp"
 #include "common/io/files/regular_file.hpp"
+#include "verification/cli/program/capabilities.hpp"
 #include "verification/training/ranks/job_guard.hpp"
 #if defined(ZP_MPI_LOADED)
 #include "common/comm/mpi/loaded/mpi_launcher.hpp"
@@ -150,15 +151,6 @@ Environment environment_of(const std::vector<std::string>& words, const Variable
 }
 
 }  // namespace
-
-const std::string& mpi_launcher_path() {
-#if defined(ZP_MPI_LOADED)
-  return mpi_launcher().path;
-#else
-  static const std::string path = ZP_MPIEXEC;
-  return path;
-#endif
-}
 
 std::vector<std::string> mpirun_words(int num_ranks, const std::string& hostfile) {
   std::vector<std::string> words = {mpi_launcher_path()};

@@ -13,9 +13,6 @@ namespace zeroproof::verification {
 /// Set in the environment of the jobs this program starts.
 inline constexpr const char* mpi_child_mark = "ZP_MPI_CHILD";
 
-/// The program that starts ranks; "" without one.
-const std::string& mpi_launcher_path();
-
 /// The beginning of a command line, before the program and its arguments: mpirun, the hosts (a host
 /// file; "" for ZP_HOSTFILE or this machine), the words of ZP_MPIRUN_ARGS, and the number of ranks.
 /// Errors: io if the host file cannot be read.

@@ -1,4 +1,4 @@
-#include "verification/cli/program/source_state.hpp"
+#include "verification/report/source_state.hpp"
 
 #include <cstdio>
 #include <cstdlib>
