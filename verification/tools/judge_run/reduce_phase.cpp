@@ -71,7 +71,9 @@ ReducedOneByOne one_by_one(const Leaves& leaves, std::size_t at, std::int64_t pa
   ReducedOneByOne sum;
   Real magnitudes = 0;
   std::vector<float> terms;
-  for (std::size_t m = 0; m < leaves.of_rank.front().size(); ++m) {
+  std::size_t most = 0;  // ranks may have different numbers of micro-batches
+  for (const std::vector<RunValues>& rank : leaves.of_rank) most = std::max(most, rank.size());
+  for (std::size_t m = 0; m < most; ++m) {
     terms.clear();
     for (const std::vector<RunValues>& rank : leaves.of_rank) {
       if (m < rank.size()) terms.push_back(rank[m].values[at]);
@@ -87,7 +89,7 @@ ReducedOneByOne one_by_one(const Leaves& leaves, std::size_t at, std::int64_t pa
     const Real step = least > 0 ? std::ldexp(unit_of(format) * 2, std::ilogb(least)) : 0;
     sum.grid = std::min(sum.grid, std::max(step, 2 * half_tiny_of(format)));
   }
-  const auto adds = static_cast<int>(leaves.of_rank.front().size()) - 1;
+  const auto adds = static_cast<int>(most) - 1;
   sum.bound.allowed += roundings(std::max(0, adds), bounds::u) * magnitudes;
   sum.bound.allowed *= bounds::slack;
   if (magnitudes >= sum.grid / bounds::u) sum.grid = 0;  // the additions round

@@ -212,6 +212,25 @@ TEST_CASE("micro-batches that are reduced one by one in bf16 are named, and erro
   CHECK(result_of(judge_run(settings), 2, "reduce").status == Status::fail);
 }
 
+TEST_CASE("a lost micro-batch of the rank that has more than others is found, also in bf16") {
+  Simulation run;
+  run.micro = 1;
+  run.accumulate = DType::bf16;
+  run.reduced_one_by_one = true;
+  const TemporaryFolder folder;
+  for (auto [name, file] : run.files()) {
+    if (name.find("rank1") != std::string::npos) {
+      file.metadata["micro_batches"] = 2;
+      for (const auto& parameter : run.parameters)
+        file.tensors["leaf.1." + parameter.name] = file.tensors.at("leaf.0." + parameter.name);
+    }
+    write_file(folder.file(name), file);
+  }
+  JudgeRunSettings settings;
+  settings.folder = folder.file("");
+  CHECK(wrong_phases(judge_run(settings)) == "1 reduce, 2 reduce, 3 reduce");
+}
+
 TEST_CASE("faults of the norm and of the clip are found and named") {
   Simulation run;
   run.max_norm = 0.7;
