@@ -48,7 +48,7 @@ Real PowerSum::sum_error() const {
   };
   Real most = lost(unknown_);
   for (const auto& [exponent, binade] : binades_) most += lost(binade);
-  return std::min((n - 1) * u, most / total_ + 5 * n * u * u);
+  return std::min((n - 1) * u, (most + 5 * n * u * spacing) / total_);
 }
 
 Real PowerSum::norm_error(Real p) const {

@@ -122,3 +122,14 @@ TEST_CASE(
   CHECK(powers_of(gradients(1, 10)).norm_error(0.25L) < 0);
   CHECK(powers_of(gradients(3, 1000)).count() == 100);  // zeros change no sum
 }
+
+TEST_CASE("PowerSum: the bound of terms below the spacing grows with the square of their number") {
+  PowerSum one, many;
+  many.add(0x1p-90L);
+  for (int doubled = 0; doubled < 26; ++doubled) many.add(PowerSum(many));
+  one.add(1);
+  one.add(many);
+  const auto n = static_cast<Real>(one.count());
+  REQUIRE(n == 0x1p26L + 1);
+  CHECK(one.sum_error() >= 4 * (n - 1) * bounds::u * bounds::u * (1 + n * bounds::u));
+}
