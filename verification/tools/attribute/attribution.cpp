@@ -29,6 +29,11 @@ bool any_pair_compared(const std::vector<OperationValue>& a, const std::vector<O
   });
 }
 
+/// Whether an input has no digest although its values matter.
+bool reads_uncompared(const Operation& operation) {
+  return std::ranges::any_of(operation.inputs, &OperationValue::uncompared);
+}
+
 bool is_view(const Operation& operation) { return !any_compared(operation.outputs); }
 
 bool is_random(const Operation& operation) {
@@ -99,6 +104,7 @@ class Attributor {
         first_ = row;
       if (!compared) {
         ++counts.views;
+        if (reads_uncompared(a) || reads_uncompared(b)) ++uncompared_;
       } else if (outputs) {
         ++counts.agree;
       } else if (inputs) {
@@ -434,6 +440,10 @@ class Attributor {
         environment_differences(old_, new_, origin.before.value_or(0), origin.after.value_or(0),
                                 origin.before && on_gpu(old_.operations[*origin.before]));
     if (origin.kind == OriginKind::none) {
+      if (uncompared_ > 0)
+        result_.remark += (result_.remark.empty() ? "" : "; ") + counted(uncompared_, "operation") +
+                          " with inputs that are not compared (memory that no operation has "
+                          "written, sparse or quantized tensors)";
       if (old_.ends_early.empty() && new_.ends_early.empty()) return;
       origin = made(OriginKind::length, old_.ends_early.empty() ? "NEW: " + new_.ends_early
                                                                 : "OLD: " + old_.ends_early);
@@ -542,6 +552,7 @@ class Attributor {
   const OperationsFile &old_, &new_;
   const std::vector<AlignedRow> rows_;
   std::vector<std::size_t> row_of_old_, row_of_new_;
+  std::size_t uncompared_ = 0;              ///< pairs without a compared result, as of an input
   std::optional<std::size_t> first_;        ///< row of the first pair with other bits
   std::optional<std::size_t> first_quiet_;  ///< with other arguments and the same results
   Attribution result_;

@@ -226,6 +226,14 @@ std::vector<RankAttribution> attribute_files(const std::string& before, const st
     rank.found = attribute(rank.before, rank.after);
     ranks.push_back(std::move(rank));
   }
+  ZP_CHECK(std::ranges::any_of(ranks,
+                               [](const RankAttribution& rank) {
+                                 return rank.found.verdict != AttributionVerdict::equal ||
+                                        rank.found.counts.agree > 0;
+                               }),
+           ErrorCode::config, before + " and " + after + " have no result that is compared",
+           "their operations compute nothing, or depend on memory that was never written",
+           "record the part of the program that computes");
   return ranks;
 }
 

@@ -269,6 +269,19 @@ TEST_CASE("Attribute: another program is refused") {
   CHECK_THROWS_WITH_AS(both.of(chain(), other), doctest::Contains("programs or models"), Error);
 }
 
+TEST_CASE("Attribute: recordings without a compared result prove nothing") {
+  const Both both;
+  Recording made = chain();
+  made.operations = {operation("aten.empty.memory_format", R"(["size","[4]"])", "?"),
+                     operation("aten.sin.default", input("self", "?", "0"), "?")};
+  CHECK_THROWS_WITH_AS(both.of(made, made), doctest::Contains("have no result that is compared"),
+                       Error);
+  made.operations.push_back(operation("aten.mm.default", input("self", "d", "outside"), "a0"));
+  CHECK(both.sentence(made, made) == "equal");
+  CHECK(both.of(made, made).found.remark.starts_with("1 operation with inputs that are not "));
+  CHECK(both.of(chain(), chain()).found.remark == "");
+}
+
 TEST_CASE("Attribute: recordings that cannot be used") {
   const Both both;
   const std::string good = chain().content();
