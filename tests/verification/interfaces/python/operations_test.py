@@ -175,6 +175,18 @@ class Operations(unittest.TestCase):
         found, text = self.attributed(self.file("first"), self.file("second"))
         self.assertIn("aten.full", found["sentence"], text)  # and not the first operation on empty memory
 
+    def test_memory_that_is_written_in_parts_has_values(self):
+        for middle, expected in ((1, "^[0-9a-f]{16}$"), (2, r"^\?$")):  # 2: a column without values
+            def work(middle=middle):
+                columns = torch.empty(8, 3)
+                columns[:, 0] = torch.arange(8.0)
+                columns[:, middle] = 1
+                columns[:, 2] = 2
+                columns.sum()
+
+            sums = [line[6] for line in self.recorded("parts", work) if isinstance(line, list) and "sum" in line[0]]
+            self.assertRegex(sums[0][0][2], expected)
+
     def test_views_in_place_and_aliases(self):
         def work(value):
             base = torch.arange(24.0).reshape(4, 6)

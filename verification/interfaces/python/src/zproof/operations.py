@@ -341,7 +341,7 @@ class Operations:
             note.writer = "parameter"
         if not hashed:
             return [name, text, "", note.writer], False
-        if note.unset and note.has_unset(tensor):
+        if note.unset is not None and note.has_unset(tensor):
             return [name, text, _UNKNOWN, note.writer], True
         return [name, text, self._digest(tensor, contiguous), note.writer], False
 
@@ -388,12 +388,12 @@ class Operations:
         note.writer = index
         if kind.collective:
             shown[2] = _UNKNOWN  # it may not be finished; its readers have the digest
-            note.unset = []
+            note.unset = None
         elif uncompared:
             shown[2] = _UNKNOWN
             note.set_unset(tensor)
         else:
-            if note.unset:
+            if note.unset is not None:
                 note.was_set(tensor)
             shown[2] = self._digest(tensor, tensor.is_contiguous())
         return shown[:3]
@@ -403,39 +403,44 @@ class _Note:
     """State of a storage, an attribute of it, so both end together.
 
     writer: the number of the last operation that wrote it; "parameter" or "outside" if none did.
-    unset: ranges of bytes, as addresses, that no operation has given a value.
+    unset: for each element whether no operation has given it a value; None if all have one.
     """
 
-    __slots__ = ("recorder", "writer", "unset")
+    __slots__ = ("recorder", "writer", "unset", "size")
 
     def __init__(self, recorder: Operations, writer: str) -> None:
         self.recorder = recorder
         self.writer = writer
-        self.unset: list[tuple[int, int]] = []
+        self.unset: Any = None
+        self.size = 0  # of the elements of unset, in bytes
 
-    @staticmethod
-    def _range(tensor: Any) -> tuple[int, int, bool]:
-        """Its bytes from the first to the last, and whether it has all of them."""
-        if tensor.numel() == 0:
-            return 0, 0, True
-        length = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
-        begin = tensor.data_ptr()
-        return begin, begin + length * tensor.element_size(), length == tensor.numel()
+    def _marks(self, tensor: Any) -> Any:
+        """Those of a tensor, in its shape; all of the storage for elements of another size."""
+        if tensor.element_size() != self.size:
+            return self.unset
+        return self.unset.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
     def has_unset(self, tensor: Any) -> bool:
-        begin, end, _ = self._range(tensor)
-        return any(first < end and begin < last for first, last in self.unset)
+        return bool(self._marks(tensor).any())
 
     def set_unset(self, tensor: Any) -> None:
-        begin, end, _ = self._range(tensor)
-        if end > begin:
-            self.unset.append((begin, end))
+        count = tensor.untyped_storage().nbytes() // tensor.element_size()
+        if self.unset is None or self.unset.numel() != count:  # a storage may grow
+            marks = self.recorder.torch.zeros(count, dtype=self.recorder.torch.bool)
+            if self.unset is not None:
+                marks.fill_(True)
+            self.unset, self.size = marks, tensor.element_size()
+        self._marks(tensor).fill_(True)
 
     def was_set(self, tensor: Any) -> None:
-        begin, end, whole = self._range(tensor)
-        if whole:
-            self.unset = [part for first, last in self.unset
-                          for part in ((first, min(last, begin)), (max(first, end), last)) if part[0] < part[1]]
+        if tensor.element_size() != self.size:
+            if tensor.nbytes < tensor.untyped_storage().nbytes():
+                return
+            self.unset = None
+        elif tensor.numel() < self.unset.numel():
+            self._marks(tensor).fill_(False)
+        else:
+            self.unset = None
 
 
 def _shape(sizes: Any) -> str:
