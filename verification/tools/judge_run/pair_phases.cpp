@@ -85,10 +85,11 @@ void compare_replicas(const RunPair& pair, const RunPair::Common& p, const std::
   }
 }
 
+/// Of finite values: nothing is near an infinite one.
 double largest_of_values(const PairTensor& tensor) {
   double most = 0;
   for (const std::vector<double>& side : tensor.values) {
-    for (const double x : side) most = std::isnan(x) ? most : std::max(most, std::fabs(x));
+    for (const double x : side) most = std::isfinite(x) ? std::max(most, std::fabs(x)) : most;
   }
   return most;
 }

@@ -197,6 +197,23 @@ TEST_CASE("AgainstSuite: loss scales, formats and skipped steps do not count as 
         std::string::npos);
 }
 
+TEST_CASE("AgainstSuite: an infinite gradient of a skipped step leaves the bound of the others") {
+  Simulation a = run_on(2);
+  a.loss_scale = 1024;
+  a.overflows = {2};
+  const PairFiles files = a.files();
+  const std::string file = "step000002.rank1.safetensors", leaf = "leaf.1.head.weight";
+  const std::vector<float> values = files.at(file).tensors.at(leaf).values;
+  REQUIRE(std::isinf(values[2]));
+  const auto with = [&](float factor) {
+    PairFiles other = files;
+    set_value(other, file, leaf, 0, values[0] * factor);
+    return other;
+  };
+  CHECK(pair_result(compared(files, with(1 + 0x1p-23F)), 2, "backward").status == Status::pass);
+  CHECK(pair_result(compared(files, with(2), 1e-3), 2, "backward").status == Status::fail);
+}
+
 TEST_CASE("AgainstSuite: faults of one side are found in their phase and named") {
   const Simulation a = run_on(1);
   Simulation b = run_on(2);
