@@ -511,26 +511,39 @@ PairFindings compare_norm(const RunPair& pair) {
     found.missing("norm of both sides");
     return found;
   }
+  std::vector<RunNorm> norms;
+  norms.reserve(2);
   std::array<ElementBound, 2> bounds;
   for (std::size_t s = 0; s < 2; ++s) {
-    const RunNorm norms(pair.side(s), "reduced", pair.side(s).ranks.front().loss_scale);
-    bounds[s] = norms.missing().empty() ? norms.bound() : no_bound;
-    if (!norms.missing().empty())
-      found.missing(fmt::format("{} of {}", norms.missing(), side_names[s]));
+    const RunNorm& of =
+        norms.emplace_back(pair.side(s), "reduced", pair.side(s).ranks.front().loss_scale);
+    bounds[s] = of.missing().empty() ? of.bound() : no_bound;
+    if (!of.missing().empty()) found.missing(fmt::format("{} of {}", of.missing(), side_names[s]));
     // A norm of gradients in 16 bits may be rounded to them.
-    else if (norms.format() != DType::fp32)
-      bounds[s].allowed += roundings(3, unit_of(norms.format())) * std::fabs(bounds[s].exact);
+    else if (of.format() != DType::fp32)
+      bounds[s].allowed += roundings(3, unit_of(of.format())) * std::fabs(bounds[s].exact);
   }
+  // As in judge_norm, a known mistake decides in a wide bound; one that both have is no difference.
+  const auto mistake = [&](std::size_t s, std::size_t r, double norm) {
+    const bool wide = norms[s].missing().empty() && norms[s].is_wide();
+    return wide ? wrong_norm_text(norms[s], r, norm, 1e-3) : std::string();
+  };
+  const std::string of_first = mistake(0, 0, *first);
   visit_ranks(pair, [&](std::size_t s, std::size_t r, const RankFile& rank) {
     if (!rank.norm) return;
-    const std::optional<double> ratio = pair_ratio({*first, *rank.norm}, {bounds[0], bounds[s]});
+    const std::string of_other = mistake(s, r, *rank.norm);
+    const bool one_wrong = of_first.empty() != of_other.empty();
+    const std::optional<double> ratio =
+        one_wrong ? HUGE_VAL : pair_ratio({*first, *rank.norm}, {bounds[0], bounds[s]});
     if (!ratio) {
       found.unjudged(1);
       found.note("a norm without a bound");
       return;
     }
     const auto texts = texts_of(s, r, shown_number(*first), shown_number(*rank.norm));
+    const bool is_first = !found.has_first();
     found.add_scalar(r, "norm", "", *ratio, texts[0], texts[1], *first == *rank.norm);
+    if (is_first && one_wrong) found.hint(of_first + of_other);
   });
   return found;
 }

@@ -54,7 +54,16 @@ class LargeRun {
   /// What judge-run says of this norm.
   CliResult judged(double norm, nlohmann::json& json) const {
     const TemporaryFolder folder;
-    std::filesystem::create_directory(folder.file("run"));
+    write(folder.file("run"), norm);
+    const CliResult done = run_cli("judge-run " + quoted(folder.file("run")) +
+                                   " --report text,json:" + quoted(folder.file("j")));
+    json = nlohmann::json::parse(read_file(folder.file("j")));
+    return done;
+  }
+
+  /// The recording with this norm on both ranks.
+  void write(const std::string& folder, double norm) const {
+    std::filesystem::create_directory(folder);
     const auto numel = static_cast<std::int64_t>(rows_ * columns_);
     for (int r = 0; r < 2; ++r) {
       SimulatedFile file;
@@ -90,13 +99,8 @@ class LargeRun {
                                     {"owned", four}});
       file.tensors["reduced.w"].values = parts_[static_cast<std::size_t>(r)];
       file.tensors["reduced.b"].values.assign(r == 0 ? 4 : 0, small_);
-      write_file(folder.file("run") + "/step000001.rank" + std::to_string(r) + ".safetensors",
-                 file);
+      write_file(folder + "/step000001.rank" + std::to_string(r) + ".safetensors", file);
     }
-    const CliResult done = run_cli("judge-run " + quoted(folder.file("run")) +
-                                   " --report text,json:" + quoted(folder.file("j")));
-    json = nlohmann::json::parse(read_file(folder.file("j")));
-    return done;
   }
 
  private:
@@ -144,4 +148,17 @@ TEST_CASE(
   CAPTURE(less.out);
   CHECK(less.exit_code == 1);
   CHECK(less.out.find("as if b were left out") != std::string::npos);
+}
+
+TEST_CASE("judge-run --against: a known mistake of one side decides in a wide bound") {
+  const LargeRun run;
+  const TemporaryFolder folder;
+  run.write(folder.file("a"), run.in_lanes(8));
+  run.write(folder.file("b"), run.without_b());
+  const std::string a = quoted(folder.file("a")), b = quoted(folder.file("b"));
+  const CliResult differs = run_cli("judge-run " + a + " --against " + b);
+  CAPTURE(differs.out);
+  CHECK(differs.exit_code == 1);
+  CHECK(differs.out.find("as if b were left out") != std::string::npos);
+  CHECK(run_cli("judge-run " + b + " --against " + b).exit_code == 0);
 }
