@@ -9,6 +9,7 @@
 #include "verification/compare/bounds/update_bounds.hpp"
 #include "verification/report/format.hpp"
 #include "verification/tools/identify/identify.hpp"
+#include "verification/tools/judge_run/reduced_way.hpp"
 #include "verification/tools/judge_run/run_assembled.hpp"
 #include "verification/tools/judge_run/run_element.hpp"
 #include "verification/tools/judge_run/run_findings.hpp"
@@ -104,27 +105,9 @@ ElementBound scaled_by(ElementBound bound, double divisor) {
 /// Gradients of all ranks and micro-batches, element by element.
 struct LeafSums {
   std::vector<std::vector<float>> leaves;  ///< as recorded, with the loss scale
-  std::vector<std::size_t> ranks;          ///< of each of them
   DType dtype = DType::fp32;
   double scale = 1, parts = 1;
   std::int64_t micro_batches = 0;
-
-  std::vector<float> terms(std::size_t i) const {
-    std::vector<float> all;
-    for (const std::vector<float>& leaf : leaves) all.push_back(leaf[i]);
-    return all;
-  }
-  /// Micro-batches of a rank added in a format, as programs do that accumulate in 16 bits.
-  std::vector<float> terms_by_rank(std::size_t i, DType format) const {
-    std::vector<float> all;
-    for (std::size_t k = 0; k < leaves.size(); ++k) {
-      if (k > 0 && ranks[k] == ranks[k - 1])
-        all.back() = round_to(format, all.back() + leaves[k][i]);
-      else
-        all.push_back(leaves[k][i]);
-    }
-    return all;
-  }
 };
 
 /// Nothing if there are none.
@@ -140,7 +123,6 @@ std::optional<LeafSums> leaf_sums(const RunStep& step, std::size_t p) {
       if (!leaf) continue;
       sums.dtype = leaf->dtype;
       sums.leaves.push_back(std::move(leaf->values));
-      sums.ranks.push_back(r);
     }
   }
   return sums;
@@ -413,21 +395,6 @@ PairFindings compare_backward(const RunPair& pair, const RunPair* before,
   return found;
 }
 
-namespace {
-
-/// The bound of a reduced gradient over all legal orders of adding in fp32, or in the format of its values.
-ElementBound reduced_bound(const LeafSums& sums, std::size_t i, DType format, DType stored) {
-  const auto parts = static_cast<std::int64_t>(sums.parts);
-  ElementBound bound = stored_in(stored, sum_or_mean_bound(sums.terms(i), parts, unit_of(format)));
-  return scaled_by(bound, sums.scale);
-}
-
-bool has_format(const AssembledTensor& tensor, DType format) {
-  return std::ranges::all_of(tensor.values, [&](float x) { return is_number_of(format, x); });
-}
-
-}  // namespace
-
 PairFindings compare_reduce(const RunPair& pair, const PairSettings& settings) {
   PairFindings found(pair, PairPhase::reduce);
   const bool skipped = !pair.side(0).ranks.front().applied && !pair.side(1).ranks.front().applied;
@@ -442,46 +409,37 @@ PairFindings compare_reduce(const RunPair& pair, const PairSettings& settings) {
       continue;
     }
     const PairTensor tensor = reduced.tensor(pair, p, "reduced", true);
-    const std::array<std::optional<LeafSums>, 2> leaves = {leaf_sums(pair.side(0), p[0]),
-                                                           leaf_sums(pair.side(1), p[1])};
     const double most = largest_of_values(tensor);
-    const auto compare = [&](const std::array<DType, 2>& formats, PairFindings& into) {
-      into.add(tensor, [&](std::size_t i) -> std::optional<double> {
-        const std::array<double, 2> values = {tensor.values[0][i], tensor.values[1][i]};
-        if (skipped && !std::isfinite(values[0]) && !std::isfinite(values[1])) return 0;
-        if (!leaves[0] || !leaves[1]) {
-          if (std::isnan(values[0]) || std::isnan(values[1])) return HUGE_VAL;
-          if (values[0] == values[1]) return 0;
-          if (!settings.gradients_within) return std::nullopt;
-          return std::fabs(values[0] - values[1]) / (*settings.gradients_within * most);
-        }
-        std::array<ElementBound, 2> bounds;
-        for (std::size_t s = 0; s < 2; ++s)
-          bounds[s] = reduced_bound(*leaves[s], i, formats[s], tensor.dtypes[s]);
-        return pair_ratio(values, bounds);
-      });
-    };
-    PairFindings in_fp32 = found;
-    compare({DType::fp32, DType::fp32}, in_fp32);
-    PairFindings best = in_fp32;
-    for (const DType narrow : {DType::bf16, DType::fp16}) {
-      if (best.differing() == found.differing()) break;
-      std::array<DType, 2> formats = {DType::fp32, DType::fp32};
-      std::string sides;
-      for (std::size_t s = 0; s < 2; ++s) {
-        if (!has_format(reduced.of[s], narrow)) continue;
-        formats[s] = narrow;
-        sides += (sides.empty() ? "" : " and ") + std::string(side_names[s]);
-      }
-      if (sides.empty()) continue;
-      PairFindings other = found;
-      compare(formats, other);
-      if (other.differing() >= best.differing()) continue;
-      best = std::move(other);
-      best.note(fmt::format("accumulated in {} in {}", name(narrow), sides));
+    std::array<std::optional<ReducedWay>, 2> ways;
+    for (std::size_t s = 0; s < 2; ++s) {
+      const RunStep& step = pair.side(s);
+      if (step.ranks.front().has("leaf.0", step.parameter(p[s])))
+        ways[s] = reduced_way(step, p[s], reduced.of[s]);
     }
-    found = std::move(best);
-    if (!leaves[0] || !leaves[1]) found.missing("leaf of both sides");
+    found.add(tensor, [&](std::size_t i) -> std::optional<double> {
+      const std::array<double, 2> values = {tensor.values[0][i], tensor.values[1][i]};
+      if (skipped && !std::isfinite(values[0]) && !std::isfinite(values[1])) return 0;
+      if (!ways[0] || !ways[1]) {
+        if (std::isnan(values[0]) || std::isnan(values[1])) return HUGE_VAL;
+        if (values[0] == values[1]) return 0;
+        if (!settings.gradients_within) return std::nullopt;
+        return std::fabs(values[0] - values[1]) / (*settings.gradients_within * most);
+      }
+      std::array<ElementBound, 2> bounds;
+      for (std::size_t s = 0; s < 2; ++s)
+        bounds[s] = scaled_by(ways[s]->bounds[i], pair.side(s).ranks.front().loss_scale);
+      return pair_ratio(values, bounds);
+    });
+    if (!ways[0] || !ways[1]) {
+      found.missing("leaf of both sides");
+    } else if (ways[0]->name == ways[1]->name) {
+      if (!ways[0]->name.empty()) found.note(ways[0]->name + " in A and B");
+    } else {
+      for (std::size_t s = 0; s < 2; ++s) {
+        if (!ways[s]->name.empty())
+          found.note(fmt::format("{} in {}", ways[s]->name, side_names[s]));
+      }
+    }
     compare_replicas(pair, p, "reduced", reduced, found);
   }
   return found;

@@ -6,6 +6,7 @@
 
 #include "common/base/same_value.hpp"
 #include "verification/report/format.hpp"
+#include "verification/tools/judge_run/reduced_way.hpp"
 #include "verification/tools/judge_run/run_element.hpp"
 #include "verification/tools/judge_run/run_findings.hpp"
 
@@ -99,6 +100,26 @@ ReducedOneByOne one_by_one(const Leaves& leaves, std::size_t at, std::int64_t pa
 double ratio_one_by_one(const ReducedOneByOne& sum, DType stored, float got) {
   const bool on_grid = !(sum.grid > 0) || std::fmod(static_cast<bounds::Real>(got), sum.grid) == 0;
   return on_grid || !std::isfinite(got) ? stored_in(stored, sum.bound).ratio(got) : HUGE_VAL;
+}
+
+/// A reduced gradient under one way of adding, and its error in units of the bound.
+struct JudgedElement {
+  ElementBound bound;
+  double ratio = 0;
+};
+
+JudgedElement judged_element(const Leaves& leaves, std::size_t at, const Accumulation& how,
+                             std::int64_t parts, DType stored, float got) {
+  if (how.each != DType::fp32) {
+    const ReducedOneByOne sum = one_by_one(leaves, at, parts, how.each);
+    return {stored_in(stored, sum.bound), ratio_one_by_one(sum, stored, got)};
+  }
+  std::vector<float> terms;
+  terms_of(leaves, at, how, terms);
+  const ElementBound bound = stored_in(stored, sum_or_mean_bound(terms, parts, unit_of(how.all)));
+  // The precision of another sum shows in every result.
+  const bool shows = how.all == DType::fp32 || is_number_of(how.all, got);
+  return {bound, shows ? bound.ratio(got) : HUGE_VAL};
 }
 
 std::vector<Accumulation> accumulations(const RunStep& step, bool only_fp32) {
@@ -237,7 +258,6 @@ RunFindings reduce_with(const RunStep& step, const Accumulation& how) {
   RunFindings found(step, RunPhase::reduce);
   const RankFile& first = step.ranks.front();
   const std::int64_t parts = first.mean ? step.world() : 1;
-  std::vector<float> terms;
   for (std::size_t p = 0; p < step.num_parameters(); ++p) {
     if (!first.has("leaf.0", step.parameter(p))) {
       if (step.has_gradient(p) && !step.owners(p).empty()) found.missing("leaf");
@@ -262,18 +282,11 @@ RunFindings reduce_with(const RunStep& step, const Accumulation& how) {
       const std::vector<std::int64_t> owned = elements_of(parameter.owned);
       bool wrong = false;
       for (std::size_t i = 0; i < owned.size(); ++i) {
-        terms_of(leaves, leaves.place_of(owned[i]), how, terms);
-        const ElementBound bound =
-            stored_in(reduced->dtype, sum_or_mean_bound(terms, parts, unit_of(how.all)));
         const float got = reduced->values[i];
-        double ratio = bound.ratio(got);
-        if (how.each != DType::fp32) {
-          const std::size_t at = leaves.place_of(owned[i]);
-          ratio = ratio_one_by_one(one_by_one(leaves, at, parts, how.each), reduced->dtype, got);
-        }
-        // The precision of another sum shows in every result.
-        if (how.all != DType::fp32 && !is_number_of(how.all, got)) ratio = HUGE_VAL;
-        wrong = found.add(place, static_cast<std::int64_t>(i), ratio, got, bound.exact) || wrong;
+        const JudgedElement one =
+            judged_element(leaves, leaves.place_of(owned[i]), how, parts, reduced->dtype, got);
+        wrong = found.add(place, static_cast<std::int64_t>(i), one.ratio, got, one.bound.exact) ||
+                wrong;
       }
       if (wrong && found.first_in(place)) {
         found.hint(wrong_sum(step, leaves, p, r, *reduced, how));
@@ -299,6 +312,25 @@ RunFindings reduce_with(const RunStep& step, const Accumulation& how) {
 }
 
 }  // namespace
+
+ReducedWay reduced_way(const RunStep& step, std::size_t p, const AssembledTensor& reduced) {
+  const Leaves leaves = read_leaves(step, p);
+  const std::int64_t parts = step.ranks.front().mean ? step.world() : 1;
+  std::optional<ReducedWay> in_fp32;
+  for (const Accumulation& how : accumulations(step, false)) {
+    ReducedWay way{how.name, {}};
+    bool right = true;
+    for (std::size_t i = 0; i < reduced.values.size(); ++i) {
+      const JudgedElement one =
+          judged_element(leaves, i, how, parts, reduced.dtype, reduced.values[i]);
+      way.bounds.push_back(one.bound);
+      right = right && one.ratio <= 1;
+    }
+    if (right) return way;
+    if (!in_fp32) in_fp32 = std::move(way);  // the first way
+  }
+  return std::move(*in_fp32);
+}
 
 RunFindings judge_reduce(const RunStep& step, const RunJudgeSettings& settings) {
   std::optional<RunFindings> best;

@@ -197,6 +197,19 @@ TEST_CASE("AgainstSuite: loss scales, formats and skipped steps do not count as 
         std::string::npos);
 }
 
+TEST_CASE("AgainstSuite: each side has the bound of its own way of adding micro-batches") {
+  Simulation a = run_on(1), b = run_on(2);
+  b.accumulate = DType::bf16;
+  b.reduced_one_by_one = true;
+  const RunReport report = compared(a.files(), b.files());
+  CHECK(pair_result(report, 1, "reduce").status == Status::pass);
+  CHECK(pair_result(report, 1, "reduce").reason.find("micro-batches reduced in bf16 in B") !=
+        std::string::npos);
+  b.fault = "one rank left out";
+  b.reduced_one_by_one = false;
+  CHECK(pair_result(compared(a.files(), b.files()), 2, "reduce").status == Status::fail);
+}
+
 TEST_CASE("AgainstSuite: an infinite gradient of a skipped step leaves the bound of the others") {
   Simulation a = run_on(2);
   a.loss_scale = 1024;
