@@ -749,32 +749,34 @@ PairFindings compare_cast(const RunPair& pair) {
     if (is_empty(pair, p)) continue;
     const BothTensors after = both(pair, p, "after.master");
     if (after.complete()) compare_replicas(pair, p, "after.master", after, found);
+    bool all = true;
+    visit_ranks(pair, [&](std::size_t s, std::size_t, const RankFile& rank) {
+      all = all && rank.has("model", rank.parameters[p[s]]);
+    });
+    if (!all) {  // ranks of one side alone are no comparison of both
+      found.missing("model of all ranks");
+      continue;
+    }
     const RankFile& first = pair.side(0).ranks.front();
     const std::optional<RunValues> model = first.read("model", first.parameters[p[0]]);
-    bool all = model.has_value();
-    if (model) {
-      visit_ranks(pair, [&](std::size_t s, std::size_t r, const RankFile& rank) {
-        const auto other = rank.read("model", rank.parameters[p[s]]);
-        all = all && other;
-        if (!other) return;
-        PairTensor tensor{p, "model", {}, {}, {model->dtype, other->dtype}};
-        tensor.owners[0].assign(model->values.size(), 0);
-        tensor.owners[1].assign(model->values.size(), r);
-        tensor.values[0].assign(model->values.begin(), model->values.end());
-        tensor.values[1].assign(other->values.begin(), other->values.end());
-        if (s == 0) tensor.what = "differs between rank 0 and another rank of A";
-        found.add(tensor, [&](std::size_t i) -> std::optional<double> {
-          if (std::isnan(model->values[i]) || std::isnan(other->values[i])) return HUGE_VAL;
-          if (!after.complete()) return std::nullopt;
-          const std::array<float, 2> want = {round_to(model->dtype, after.of[0].values[i]),
-                                             round_to(other->dtype, after.of[s].values[i])};
-          const bool right =
-              same_value(model->values[i], want[0]) && same_value(other->values[i], want[1]);
-          return right ? 0 : HUGE_VAL;
-        });
+    visit_ranks(pair, [&](std::size_t s, std::size_t r, const RankFile& rank) {
+      const auto other = rank.read("model", rank.parameters[p[s]]);
+      PairTensor tensor{p, "model", {}, {}, {model->dtype, other->dtype}};
+      tensor.owners[0].assign(model->values.size(), 0);
+      tensor.owners[1].assign(model->values.size(), r);
+      tensor.values[0].assign(model->values.begin(), model->values.end());
+      tensor.values[1].assign(other->values.begin(), other->values.end());
+      if (s == 0) tensor.what = "differs between rank 0 and another rank of A";
+      found.add(tensor, [&](std::size_t i) -> std::optional<double> {
+        if (std::isnan(model->values[i]) || std::isnan(other->values[i])) return HUGE_VAL;
+        if (!after.complete()) return std::nullopt;
+        const std::array<float, 2> want = {round_to(model->dtype, after.of[0].values[i]),
+                                           round_to(other->dtype, after.of[s].values[i])};
+        const bool right =
+            same_value(model->values[i], want[0]) && same_value(other->values[i], want[1]);
+        return right ? 0 : HUGE_VAL;
       });
-    }
-    if (!all) found.missing("model of all ranks");
+    });
   }
   return found;
 }

@@ -398,6 +398,19 @@ TEST_CASE("AgainstSuite: replicas are held to the first one") {
   }
 }
 
+TEST_CASE("AgainstSuite: a model that one side has not recorded is not compared") {
+  const PairFiles a = run_on(2).files();
+  PairFiles b = a;
+  for (const char* const rank : {"0", "1"}) {
+    std::erase_if(b[std::string("step000002.rank") + rank + ".safetensors"].tensors,
+                  [](const auto& entry) { return entry.first.starts_with("model."); });
+  }
+  for (const RunReport& report : {compared(a, b), compared(b, a)}) {
+    CHECK(phases_with(report, Status::skipped) == "2 cast");
+    CHECK(pair_result(report, 2, "cast").reason == "not recorded: model of all ranks");
+  }
+}
+
 TEST_CASE("AgainstSuite: recordings with settings alone prove nothing") {
   Simulation run = run_on(1);
   run.reports_norm = false;
