@@ -252,6 +252,7 @@ RunFindings judge_clip(const RunStep& step, const RunJudgeSettings& settings) {
   }
   const RunNorm norms(step, "reduced", step.ranks.front().loss_scale);
   RunFindings found = clip_in(step, DType::fp32, norms);
+  if (!step.ranks.front().max_norm) found.note("no clip");
   if (found.differing() == 0 || settings.only_fp32 || norms.format() == DType::fp32 ||
       !step.ranks.front().max_norm)
     return found;

@@ -142,8 +142,10 @@ TEST_CASE("formats, loss scales, limits and norms of a right training") {
   run.norm_type = 2;
   run.reports_norm = false;  // the coefficient is made from the gradients
   expect_right(run, {"reduce", "overflow", "clip", "update", "cast", "state"});
+  CHECK(result_of(judged(run), 1, "clip").reason == "");
   run.max_norm.reset();
   expect_right(run, {"reduce", "overflow", "clip", "update", "cast", "state"});
+  CHECK(result_of(judged(run), 1, "clip").reason == "no clip");
 }
 
 TEST_CASE("a skipped step, sampled elements and other dialects are right") {
