@@ -1,5 +1,5 @@
 // The report as one page (report.html): the verdict and notes as text, everything else as JSON that
-// the page draws. It contains the text report for browsers without scripts. Well-formed as XML.
+// the page draws. The text report comes last. Well-formed as XML.
 
 #include <algorithm>
 #include <array>
@@ -33,7 +33,11 @@ std::string verdict(const RunReport& report, bool strict) {
   const auto all = static_cast<std::int64_t>(report.results.size());
   const std::string by =
       passed < all ? fmt::format(" by {} of {} cases", grouped(passed), grouped(all)) : "";
-  const std::string text = code == 0   ? "Proved" + by + ": everything that was compared is equal."
+  const bool bounded = std::ranges::any_of(report.results, [](const Result& result) {
+    return result.status == Status::pass && result.exactness == "bounded";
+  });
+  const std::string equal = bounded ? "equal, or within its bound." : "equal.";
+  const std::string text = code == 0 ? "Proved" + by + ": everything that was compared is " + equal
                            : code == 4 ? "Nothing was proved: no case passed."
                                        : "Not proved: see the first differences below.";
   return fmt::format(
@@ -162,13 +166,15 @@ Json cells_value(const RunReport& report) {
   return out;
 }
 
-Json not_judged_value(const RunReport& report) {
+/// Reasons of the cases with these statuses, each with the number of its cases.
+Json reasons_value(const RunReport& report, std::initializer_list<Status> statuses) {
   std::vector<std::pair<std::string, std::int64_t>> reasons;
   for (const Result& result : report.results) {
-    const bool has_reason = result.status == Status::pass && !result.reason.empty();
-    if (!has_reason && result.status != Status::skipped && result.status != Status::mistrusted)
-      continue;
-    const std::string text = std::string(name(result.status)) + ": " + result.reason;
+    if (std::ranges::find(statuses, result.status) == statuses.end()) continue;
+    const bool passed = result.status == Status::pass;
+    if (passed && result.reason.empty()) continue;
+    const std::string text =
+        passed ? result.reason : std::string(name(result.status)) + ": " + result.reason;
     const auto known = std::find_if(reasons.begin(), reasons.end(),
                                     [&](const auto& r) { return r.first == text; });
     known == reasons.end() ? void(reasons.emplace_back(text, 1)) : void(++known->second);
@@ -186,7 +192,8 @@ std::string to_html(const RunReport& report, bool strict) {
   page["trainings"] = trainings_value(report);
   page["axes"] = axes_value(report);
   page["cells"] = cells_value(report);
-  page["not_judged"] = not_judged_value(report);
+  page["not_judged"] = reasons_value(report, {Status::skipped, Status::mistrusted});
+  page["remarks"] = reasons_value(report, {Status::pass});
   page["machine"] = Json::array();
   for (const Capability& capability : report.capabilities)
     page["machine"].push_back({capability.name, capability.available, capability.detail});
