@@ -220,7 +220,7 @@ void add_evidence(CommandSet& commands) {
   const Command command =
       commands.add("evidence",
                    "validate a file of verify --evidence: every case deterministic on every "
-                   "rank, equal to the reference, and of the sources of now");
+                   "rank, equal to the reference, and of the present sources");
   const auto file = std::make_shared<std::string>();
   command.required("file", *file, "file of verify --evidence");
   const std::shared_ptr<CaseFlags> flags = add_case_flags(command, true);

@@ -17,6 +17,7 @@
 #include "verification/cli/evidence.hpp"
 #include "verification/cli/partial_report.hpp"
 #include "verification/cli/program/interruption.hpp"
+#include "verification/cli/program/source_state.hpp"
 #include "verification/cli/write_reports.hpp"
 #include "verification/compare/judge/self_test.hpp"
 #include "verification/interfaces/plugin/plugin_ops.hpp"
@@ -102,6 +103,10 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
       evidence = declared_evidence(request.cases, options, selection);
       // An ended run leaves the declaration, never the evidence of an earlier run.
       write_report_file(request.evidence, to_json(*evidence));
+      const std::string problem = source_problem(evidence->source);
+      if (!problem.empty())
+        std::fprintf(stderr, "note: no case of this evidence will be verified: %s\n",
+                     printable(problem).c_str());
     }
   }
   const auto write_all = [&](const RunReport& report) {

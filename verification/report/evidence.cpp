@@ -55,7 +55,7 @@ std::string staleness(const DeterminismEvidence& evidence, const std::string& ve
   if (then.built_from == now.current()) return "";
   const std::string commit = then.commit.empty() ? "" : " of commit " + then.commit.substr(0, 12);
   return "it is stale: it was made from the sources " + then.built_from.substr(0, 12) + commit +
-         ", and those of now are " + now.current().substr(0, 12);
+         ", and the sources are now " + now.current().substr(0, 12);
 }
 
 void check_rank(const RankReplay& rank, EvidenceFindings::OfCase& found) {
@@ -118,7 +118,7 @@ EvidenceFindings::OfCase check_case(const DeterminismEvidence& evidence,
   EvidenceFindings::OfCase found{required, nullptr, {}};
   const DeclaredCase* const declared = declaration_of(evidence, required.id);
   if (declared == nullptr) {
-    found.problems.emplace_back("it is not in the declared denominator");
+    found.problems.emplace_back("its run did not declare it");
     return found;
   }
   if (required.ranks < 1) {

@@ -113,7 +113,7 @@ TEST_CASE("evidence: of a clean checkout is verified until a source changes") {
 
   // Other cases and other settings than those of the run.
   not_verified(checkout->run("evidence " + word + " op/clip_value/host/x86-64/fill:ties"),
-               "it is not in the declared denominator");
+               "its run did not declare it");
   not_verified(checkout->run("evidence " + word + " " + three_ranks + " --steps 2"),
                "it was made with the default settings, not with '--steps 2'");
   CHECK(checkout->run("evidence " + word + " no_such_case").exit_code == 4);
@@ -166,14 +166,19 @@ TEST_CASE("evidence: of a dirty checkout, or another one than the program's, is 
   if (checkout == nullptr) return;
   const TemporaryFolder folder;
   const std::string word = quoted(folder.file("evidence.json"));
+  std::string said;
   const auto made = [&] {
-    CHECK(checkout->run("verify " + operation + " --evidence " + word).exit_code == 0);
+    const CliResult run = checkout->run("verify " + operation + " --evidence " + word);
+    CHECK(run.exit_code == 0);
+    said = run.err;
     return checkout->run("evidence " + word);
   };
   checkout->append("README.md", "more\n");
   not_verified(made(), "the tree is dirty: 1 file changed since commit ");
+  CHECK(said.starts_with("note: no case of this evidence will be verified: the tree is dirty: 1 "));
   REQUIRE(checkout->commit());
   verified(made(), "\nverified: 1 of 1 cases verified\n");
+  CHECK(said.empty());
   checkout->append("cuda/new.cpp", "// not tracked\n");
   not_verified(made(), "such as '?? cuda/new.cpp'");
   REQUIRE(checkout->commit());

@@ -123,7 +123,7 @@ TEST_CASE("evidence: a smaller denominator does not satisfy the required cases")
         e.denominator.pop_back();
         e.cases.pop_back();
       },
-      clip + ": it is not in the declared denominator");
+      clip + ": its run did not declare it");
 }
 
 TEST_CASE("evidence: zero cases are not verified") {
@@ -185,8 +185,8 @@ TEST_CASE("evidence: stale evidence is not verified") {
   CHECK(exit_code(findings) == 4);
   REQUIRE(findings.of_file.size() == 1);
   CHECK(findings.of_file[0] ==
-        "it is stale: it was made from the sources aaaabbbbcccc of commit 0123456789ab, and those "
-        "of now are eeeeffff0000");
+        "it is stale: it was made from the sources aaaabbbbcccc of commit 0123456789ab, and the "
+        "sources are now eeeeffff0000");
   now = clean();
   now.commit = "fedcba9876543210";  // a later commit of the same sources
   CHECK(exit_code(check(sound(), everything(), now)) == 0);
