@@ -188,11 +188,13 @@ class Zproof:
             raise
 
     def operations(self, model: Any = None) -> Any:
-        """:func:`zproof.torch.operations` in a temporary file, for ``golden``:
+        """:func:`zproof.torch.operations`, for ``golden``.
 
             with zproof.operations() as recorder:
                 losses = train()
             zproof.golden("losses", {"loss": losses}, operations=recorder)
+
+        It writes a file in the test's ``tmp_path``.
         """
         from .torch import operations
 
