@@ -182,8 +182,8 @@ void PairFindings::add_scalar(std::size_t rank, const std::string& buffer,
   d.buffer = buffer;
   d.parameter = parameter;
   d.what = what;
-  d.candidate_value = of_a + " in A";
-  d.reference_value = of_b + " in B";
+  d.candidate_value = of_a;
+  d.reference_value = of_b;
   d.differing = d.compared = 1;
   first_ = std::move(d);
   first_ratio_ = first_worst_ = ratio;

@@ -78,7 +78,7 @@ void compare_replicas(const RunPair& pair, const RunPair::Common& p, const std::
       const auto at = static_cast<std::size_t>(mine - values->values.begin());
       const std::int64_t element = first.of[s].elements[at];
       found.add_scalar(r, kind, parameter.name + coordinates_of(parameter, element), HUGE_VAL,
-                       shown_value(values->dtype, *mine),
+                       fmt::format("{} on rank {}", shown_value(values->dtype, *mine), r),
                        shown_value(values->dtype, *theirs) + " on rank 0", false,
                        fmt::format("is not that of rank 0 of {}", side_names[s]));
       found.hint(fmt::format("the replicas of {} differ", side_names[s]));

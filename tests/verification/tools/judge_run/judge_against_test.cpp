@@ -345,6 +345,18 @@ TEST_CASE("AgainstSuite: recordings that begin with another state differ") {
             .hint.find("do not begin with the same parameters") != std::string::npos);
 }
 
+TEST_CASE("AgainstSuite: another limit is named with both values, each with its side once") {
+  const PairFiles a = run_on(2).files();
+  Simulation run = run_on(2);
+  run.max_norm = 0.75;
+  const RunReport report = compared(a, run.files());
+  const Divergence d = pair_result(report, 1, "settings").divergence.value_or(Divergence{});
+  CHECK(d.buffer == "max_norm");
+  CHECK(d.candidate_value.ends_with(" in A"));
+  CHECK(d.candidate_value.find(" in A in A") == std::string::npos);
+  CHECK(d.reference_value == "0.75 on rank 0 of B");
+}
+
 TEST_CASE("AgainstSuite: a NaN is never equal, also on both sides") {
   for (const std::string tensor : {"leaf.0.", "reduced.", "before.grad.", "before.exp_avg.",
                                    "after.master.", "after.exp_avg_sq.", "model."}) {
