@@ -305,12 +305,15 @@ class ZproofRun:
         """:func:`zproof.judge_run` of ``folder``, or of another one; returns the verdict if everything is right.
 
         Raises:
-            AssertionError: a step is wrong, or nothing could be judged; the message has the first difference.
+            AssertionError: a step is wrong, nothing was recorded or could be judged; the message has the first difference.
         """
         __tracebackhide__ = True
         from .run_judge import judge_run
 
         self.judged = True
+        if folder is None and not self.folder.exists():
+            raise AssertionError(f"nothing was recorded ({self.folder} does not exist); pass zproof_run.folder to "
+                                 "zproof.torch.record")
         return self._checked(judge_run(self.folder if folder is None else folder, **words))
 
     def ab(self, train: Callable[..., Any], a: Mapping[str, Any], b: Mapping[str, Any], **words: Any) -> Any:
