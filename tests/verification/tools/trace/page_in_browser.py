@@ -124,7 +124,7 @@ def check_report(browser, folder, command, code):
                for one, text in zip(values["trainings"], found["captions"], strict=True)), found["captions"]
     machine = [name + ("yes" if there else "no") + detail for name, there, detail in values["machine"]]
     assert found["machine"] == machine, found["machine"]
-    assert len(found["reasons"]) == len(values["not_judged"]), found["reasons"]
+    assert len(found["reasons"]) == len(values["not_judged"]) + len(values["remarks"]), found["reasons"]
     counts = [f"{count:,}" for one in values["failures"] for count in one["ulps"] or []]
     assert found["ulps"] == counts, (found["ulps"], counts)
     assert ("First differences" in found["heads"]) == (code == 1), found["heads"]
