@@ -125,6 +125,10 @@ class BadInput(unittest.TestCase):
             zproof.ab(lambda folder, stage: None, {"stage": 1}, {"stage": 2})
         with self.assertRaises(ZeroDivisionError):
             zproof.ab(lambda folder: 1 / 0, {}, {})
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "b").mkdir()
+            with one_sentence(self, ValueError, "b exists"):  # before a is trained
+                zproof.ab(lambda folder: 1 / 0, {}, {}, folder=folder)
         with one_sentence(self, ValueError, "cannot be read"):
             zproof.judge_run("none")
         with tempfile.TemporaryDirectory() as folder:

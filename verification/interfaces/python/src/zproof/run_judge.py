@@ -165,11 +165,12 @@ def ab(train: Callable[..., Any], a: Mapping[str, Any], b: Mapping[str, Any], *,
     words = _words("b", gradients_within, steps)
     parent = Path(tempfile.mkdtemp(prefix="zproof-ab-") if folder is None else folder)
     recordings = [parent / name for name in ("a", "b")]
+    for recording in recordings:
+        if recording.exists():
+            raise ValueError(f"{recording} exists (it has an earlier training); choose a new folder")
     verdict = None
     try:
         for recording, settings in zip(recordings, (a, b)):
-            if recording.exists():
-                raise ValueError(f"{recording} exists (it has an earlier training); choose a new folder")
             recording.mkdir(parents=True)
             train(os.fspath(recording), **settings)
             if not any(recording.glob("step*.safetensors")):
