@@ -200,6 +200,7 @@ SETTINGS = {
     "FSDP2 on 2 ranks, on 3 ranks": ({**fsdp(), "parts": 12}, {**fsdp(), "parts": 12, "world": 3}, 1e-5),
     "FSDP2, kept after the forward pass": (fsdp(), fsdp(reshard_after_forward=False), None),
     "FSDP2, one group": (fsdp(), fsdp(one_group=True), None),
+    "FSDP2, offloaded": (fsdp(), fsdp(offload_policy=torch.distributed.fsdp.CPUOffloadPolicy(pin_memory=False)), None),
     "DDP, small buckets": ({}, {"ddp": {"bucket_cap_mb": 0.001, "gradient_as_bucket_view": True}}, None),
     "4 micro-batches, 1": ({"parts": 8}, {"parts": 2}, 1e-5),
     "one run, resumed": ({}, {"resume": 2}, None),
