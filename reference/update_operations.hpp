@@ -14,6 +14,7 @@ inline void update_by_rule(const OptimizerHyper& hyper, const StepScalars& scala
                            const StateSpans& state) {
   using enum StateSlot;
   switch (hyper.rule) {
+    case UpdateRule::muon:  // of a tensor that is no matrix (R28)
     case UpdateRule::adamw:
       return adamw_update({}, {hyper.amsgrad, hyper.maximize}, scalars, grad, master,
                           state[exp_avg], state[exp_avg_sq], state[max_exp_avg_sq]);

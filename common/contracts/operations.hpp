@@ -23,6 +23,9 @@
 #include "common/contracts/lion.hpp"
 #include "common/contracts/loss_scaler.hpp"
 #include "common/contracts/master_split.hpp"
+#include "common/contracts/matrix_product.hpp"
+#include "common/contracts/muon.hpp"
+#include "common/contracts/newton_schulz.hpp"
 #include "common/contracts/norm_layers.hpp"
 #include "common/contracts/scale_recipe.hpp"
 #include "common/contracts/sgd.hpp"
@@ -128,6 +131,14 @@
   /* master_split.hpp */                                   \
   X(split_master, SplitMasterFn)                           \
   X(join_master, JoinMasterFn)                             \
+  /* matrix_product.hpp */                                 \
+  X(matrix_product, MatrixProductFn)                       \
+  /* muon.hpp */                                           \
+  X(muon_momentum, MuonMomentumFn)                         \
+  X(muon_step_size, MuonStepSizeFn)                        \
+  X(muon_update, MuonUpdateFn)                             \
+  /* newton_schulz.hpp */                                  \
+  X(newton_schulz, NewtonSchulzFn)                         \
   /* norm_layers.hpp */                                    \
   X(rms_norm, RmsNormFn)                                   \
   X(rms_norm_backward, RmsNormBackwardFn)                  \

@@ -10,7 +10,7 @@ namespace zeroproof {
 
 /// In the order of R6. Names: name() of the buffer (step/state_buffers.hpp).
 enum class StateSlot : std::uint8_t {
-  exp_avg,         ///< moving average of the gradient
+  exp_avg,         ///< moving average of the gradient; of a matrix under the rule muon its momentum
   exp_avg_sq,      ///< moving average of its square
   max_exp_avg_sq,  ///< with amsgrad
   momentum_buffer  ///< sgd with momentum; starts as the gradient of the first step (is_first)

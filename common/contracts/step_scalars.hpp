@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "common/contracts/muon.hpp"
 #include "common/contracts/update_rule.hpp"
 
 namespace zeroproof {
@@ -21,9 +22,10 @@ struct OptimizerHyper {
   bool bias_correction = true;  ///< rules with exp_avg_sq
   bool amsgrad = false;         ///< rules with exp_avg_sq: the denominator never shrinks
   bool maximize = false;        ///< every rule: ascend
-  double momentum = 0;          ///< sgd; 0: no buffer
+  double momentum = 0;          ///< sgd, 0: no buffer; muon
   double dampening = 0;         ///< sgd
-  bool nesterov = false;        ///< sgd
+  bool nesterov = false;        ///< sgd, muon
+  MuonSettings muon = {};       ///< muon
   NormForm norm = NormForm::chunk1024;
   std::optional<double> max_norm = 1.0;
   std::optional<double>

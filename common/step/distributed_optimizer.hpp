@@ -9,6 +9,7 @@
 #include "common/base/space.hpp"
 #include "common/base/span.hpp"
 #include "common/comm/communicator.hpp"
+#include "common/layout/matrix_owners.hpp"
 #include "common/layout/process_grid.hpp"
 #include "common/layout/shard_map.hpp"
 #include "common/layout/tensor_blocks.hpp"
@@ -62,7 +63,7 @@ struct OptimizerSetup : StepSettings {
   int cp = 1;                  ///< CP ranks per micro-batch; data rank r is CP rank r mod cp
   /// [num_tensors]; empty: the layout is the undistributed one.
   std::vector<TensorPlacement> placement;
-  /// [num_tensors] the matrices that tensors are parts of, for scales; empty: as placement.
+  /// [num_tensors] the matrices that tensors are parts of, for scales and the rule muon; empty: as placement.
   std::vector<TensorMatrix> matrices;
   /// [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too, 3 parameters too.
   int stage = 0;
@@ -70,6 +71,7 @@ struct OptimizerSetup : StepSettings {
   /// Stage 3: tensors of at most this many elements stay complete on every rank.
   std::int64_t persistent_numel = 0;
   bool overlap = false;  ///< communicate while layers compute; never changes a bit
+  MatrixOwners matrix_owners = MatrixOwners::every;  ///< with the rule muon; never changes a bit
   Windows windows = Windows::on;
   Transport transport = Transport::copies;  ///< of buffers on devices
   Offload offload;                          ///< of this rank's state

@@ -41,7 +41,8 @@ std::string_view name(BufferId buffer) {
                                                                   "column_scale",
                                                                   "column_scale_inv",
                                                                   "column_shard",
-                                                                  "trust_ratio"};
+                                                                  "trust_ratio",
+                                                                  "orthogonal"};
   return names[static_cast<std::size_t>(buffer)];
 }
 

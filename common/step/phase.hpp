@@ -48,9 +48,11 @@ enum class BufferId : std::uint8_t {
   column_scale_inv,  ///< [num_column_blocks fp32]
   column_shard,      ///< codes of the masters by column_scale [shard_numel]
   trust_ratio,  ///< [num_tensors fp32], of rules that have it (R6); 1 for a tensor that is not updated
+  orthogonal,  ///< [shard_numel], with the rule muon: elements of the results of Newton-Schulz (R28); +0 outside of
+               ///< matrices, and of a tensor that is not updated
 };
 
-inline constexpr int num_buffer_ids = 33;
+inline constexpr int num_buffer_ids = 34;
 
 std::string_view name(Phase phase);
 std::string_view name(BufferId buffer);

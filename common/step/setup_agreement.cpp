@@ -71,6 +71,10 @@ class ValueHasher {
     const auto& [name, match, vectors, max_norm] = rule;
     add(name, match, vectors, max_norm);
   }
+  void feed(const MatrixTensor& tensor) {
+    const auto& [is_matrix, by_columns, widths] = tensor;
+    add(is_matrix, by_columns, widths);
+  }
   void feed(const ScheduleConfig& schedule) {
     const auto& [unit, first_is_zero, warmup, warmup_init_lr, warmup_shape, decay, decay_end,
                  min_lr, wsd_decay, wsd_shape, weight_decay_ramp, weight_decay_begin,
@@ -102,7 +106,9 @@ class SettingList {
 
 void add_hyper(SettingList& list, const OptimizerHyper& hyper) {
   const auto& [rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize,
-               momentum, dampening, nesterov, norm, max_norm, clip_value] = hyper;
+               momentum, dampening, nesterov, muon, norm, max_norm, clip_value] = hyper;
+  const auto& [family, newton_schulz, scale, scale_factor] = muon;
+  const auto& [coefficients, ns_steps, form, factors, floor, ns_eps, rounds_first] = newton_schulz;
   list.add("hyper.rule", rule);
   list.add("hyper.lr", lr);
   list.add("hyper.beta1", beta1);
@@ -115,6 +121,16 @@ void add_hyper(SettingList& list, const OptimizerHyper& hyper) {
   list.add("hyper.momentum", momentum);
   list.add("hyper.dampening", dampening);
   list.add("hyper.nesterov", nesterov);
+  list.add("hyper.muon.family", family);
+  list.add("hyper.muon.coefficients", coefficients);
+  list.add("hyper.muon.steps", ns_steps);
+  list.add("hyper.muon.form", form);
+  list.add("hyper.muon.factors", factors);
+  list.add("hyper.muon.floor", floor);
+  list.add("hyper.muon.eps", ns_eps);
+  list.add("hyper.muon.rounds_first", rounds_first);
+  list.add("hyper.muon.scale", scale);
+  list.add("hyper.muon.scale_factor", scale_factor);
   list.add("hyper.norm", norm);
   list.add("hyper.max_norm", max_norm);
   list.add("hyper.clip_value", clip_value);
@@ -153,7 +169,7 @@ void add_scaling(SettingList& list, const ParamScaling& scaling) {
 void add_settings(SettingList& list, const StepSettings& settings) {
   const auto& [layout, groups, clip_groups, param_dtype, scaling, micro_batches, grad_sum, hyper,
                scaler, loss_reduction, on_nonfinite, missing_grad, param_rounding, seed,
-               state_formats] = settings;
+               state_formats, matrix_tensors] = settings;
   list.add_called("the layouts", layout->tensors(), true);
   const auto& [rules, of_tensor, schedule] = groups;
   list.add("groups.rules", rules);
@@ -177,6 +193,7 @@ void add_settings(SettingList& list, const StepSettings& settings) {
   list.add("state_formats.exp_avg", exp_avg);
   list.add("state_formats.exp_avg_sq", exp_avg_sq);
   list.add("state_formats.master", master);
+  list.add("matrix_tensors", matrix_tensors);
 }
 
 void add_distribution(SettingList& list, const OptimizerSetup& setup) {
@@ -188,6 +205,7 @@ void add_distribution(SettingList& list, const OptimizerSetup& setup) {
   list.add("order", setup.order);
   list.add("persistent_numel", setup.persistent_numel);
   list.add("overlap", setup.overlap);  // it determines the order of the ranks' calls
+  list.add("matrix_owners", setup.matrix_owners);
   list.add("windows", setup.windows);
   list.add("grad_dtype", setup.grad_dtype);
 }

@@ -2,12 +2,14 @@
 // Settings of a training step that do not depend on the number of ranks.
 
 #include <cstdint>
+#include <vector>
 
 #include "common/base/span.hpp"
 #include "common/contracts/loss_scaler.hpp"
 #include "common/contracts/step_scalars.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "common/step/clip_groups.hpp"
+#include "common/step/matrix_tensors.hpp"
 #include "common/step/param_groups.hpp"
 #include "common/step/param_scaling.hpp"
 #include "common/step/policy.hpp"
@@ -30,6 +32,8 @@ struct StepSettings {
   ParamRounding param_rounding = ParamRounding::nearest;  ///< stochastic: bf16 parameters only
   std::uint64_t seed = 1;                                 ///< of the draws of stochastic rounding
   StateFormats state_formats = {};                        ///< of the persistent state
+  /// [num_tensors] with the rule muon (make_matrix_tensors), else empty
+  std::vector<MatrixTensor> matrix_tensors = {};
 };
 
 }  // namespace zeroproof

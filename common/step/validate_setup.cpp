@@ -73,6 +73,20 @@ void check_clip_groups(const ClipGroups& groups, const FlatLayout& layout) {
   }
 }
 
+void check_matrix_tensors(const StepSettings& settings) {
+  const std::size_t given = settings.matrix_tensors.size();
+  const std::size_t wanted =
+      traits_of(settings.hyper.rule).matrices ? settings.layout->tensors().size() : 0;
+  check(given == wanted,
+        "the settings say of " + std::to_string(given) +
+            " tensors whether they are matrices, and the rule is " +
+            std::string(traits_of(settings.hyper.rule).name),
+        wanted == 0 ? "only the rule muon updates matrices"
+                    : "the rule updates matrices and other tensors differently (R28)",
+        wanted == 0 ? "leave StepSettings::matrix_tensors empty"
+                    : "make StepSettings::matrix_tensors with make_matrix_tensors");
+}
+
 void check_leaves(const StepSettings& settings) {
   check(settings.micro_batches >= 1, "micro_batches is " + std::to_string(settings.micro_batches),
         "a step needs a gradient", "use 1 or more");
@@ -186,6 +200,7 @@ void validate_settings(const StepSettings& settings) {
         "use bf16 parameters, or the master format fp32");
   check_groups(settings.groups, *settings.layout);
   check_clip_groups(settings.clip_groups, *settings.layout);
+  check_matrix_tensors(settings);
 }
 
 void validate_setup(const OptimizerSetup& setup) {

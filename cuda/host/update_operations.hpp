@@ -34,6 +34,7 @@ inline void update_by_rule(const UpdateOperations& implementations, const Exec& 
   const PerSlot<Span<float>>& slots = state.slots;
   const AdamOptions adam{hyper.amsgrad, hyper.maximize};
   switch (hyper.rule) {
+    case UpdateRule::muon:  // of a tensor that is no matrix (R28)
     case UpdateRule::adamw:
       return implementations.adamw_update(exec, adam, scalars, grad, state.master, slots[exp_avg],
                                           slots[exp_avg_sq], slots[max_exp_avg_sq]);

@@ -97,6 +97,7 @@ struct RuleTag {
 template <class F>
 void visit_rule(const OptimizerHyper& hyper, F&& f) {
   switch (hyper.rule) {
+    case UpdateRule::muon:  // of a tensor that is no matrix (R28)
     case UpdateRule::adamw:
       return hyper.amsgrad ? f(RuleTag<RuleForm::adamw_amsgrad>{}) : f(RuleTag<RuleForm::adamw>{});
     case UpdateRule::adam:

@@ -198,6 +198,7 @@ Loop* adam_loop_of(bool amsgrad) {
 Loop* loop_of(const UpdateForm& form, const StepScalars& scalars) {
   const bool decay = scalars.has_decay != 0;
   switch (form.rule) {
+    case UpdateRule::muon:  // of a tensor that is no matrix (R28)
     case UpdateRule::adamw:
       return decay ? adam_loop_of<Decay::decoupled>(form.amsgrad)
                    : adam_loop_of<Decay::none>(form.amsgrad);

@@ -88,6 +88,7 @@ void update(const Exec& exec, const OptimizerHyper& hyper, const StepScalars& c,
   const Span<float> buffer =
       hyper.momentum != 0 ? Span<float>(state.momentum_buffer) : Span<float>();
   switch (hyper.rule) {
+    case UpdateRule::muon:  // of a tensor that is no matrix (R28)
     case UpdateRule::adamw:
       return host::adamw_update(exec, {hyper.amsgrad, hyper.maximize}, c, grad, state.master,
                                 state.exp_avg, state.exp_avg_sq, most);

@@ -146,6 +146,7 @@ ElementState oracle_step(const OptimizerHyper& h, const StepScalars& s, float ra
   const Span<const float> grad(&g, 1);
   const auto one = [](float& value) { return Span<float>(&value, 1); };
   switch (h.rule) {
+    case UpdateRule::muon:  // of a tensor that is no matrix (R28)
     case UpdateRule::adamw:
     case UpdateRule::adam:
       adam_by_oracle(h.rule == UpdateRule::adamw, {h.amsgrad, h.maximize}, s, grad, one(x.master),

@@ -9,9 +9,11 @@
 #include "common/base/dtype.hpp"
 #include "common/contracts/loss_scaler.hpp"
 #include "common/contracts/step_scalars.hpp"
+#include "common/layout/matrix_owners.hpp"
 #include "common/layout/peer_layouts.hpp"
 #include "common/step/clip_groups.hpp"
 #include "common/step/lr_schedule.hpp"
+#include "common/step/matrix_tensors.hpp"
 #include "common/step/offload.hpp"
 #include "common/step/param_groups.hpp"
 #include "common/step/param_scaling.hpp"
@@ -89,6 +91,11 @@ struct RunConfig {
   /// in order: the first rule that matches a tensor applies
   std::vector<GroupRule> param_groups;
   std::vector<ClipGroupRule> clip_groups;  ///< the same, independent of param groups
+  /// rule muon: globs of the tensors of two dimensions that are updated as adamw
+  std::vector<std::string> muon_adamw = {"*embedding*", "head.*"};
+  std::vector<MatrixSplitRule>
+      matrix_splits;  ///< rule muon: the first rule that matches a matrix applies
+  MatrixOwners matrix_owners = MatrixOwners::every;  ///< rule muon; changes no bit
 };
 
 /// Defaults of the main job (workload byte_gpt): the values of verification/cases/config/defaults.toml.

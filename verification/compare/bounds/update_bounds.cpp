@@ -251,6 +251,7 @@ void UpdateBounds::sgd(const Value& grad, const BoundedState& before, UpdateBoun
 UpdateBound UpdateBounds::operator()(const BoundedValue& grad, const BoundedState& before) const {
   UpdateBound bound;
   switch (hyper_.rule) {
+    case UpdateRule::muon:  // of a tensor that is no matrix (R28)
     case UpdateRule::adamw:
     case UpdateRule::adam:
     case UpdateRule::lamb:

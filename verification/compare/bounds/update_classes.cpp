@@ -130,6 +130,7 @@ UpdateRanges UpdateClasses::operator()(float grad, const ElementState& before) c
   UpdateRanges after;
   const Range g = gradient(grad, before.master);
   switch (hyper_.rule) {
+    case UpdateRule::muon:  // of a tensor that is no matrix (R28)
     case UpdateRule::adamw:
     case UpdateRule::adam:
     case UpdateRule::lamb:

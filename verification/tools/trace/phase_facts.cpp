@@ -37,6 +37,12 @@ std::vector<std::string> update_formulas(UpdateRule rule) {
               "u = step_size * (exp_avg' / d) + lr_weight_decay * master",
               "trust_ratio = lr * norm(master) / norm(u), over the whole tensor; 1 if either is 0",
               "master' = master - trust_ratio * u"};
+    case UpdateRule::muon:
+      return {"of a matrix: exp_avg' = momentum * exp_avg + one_minus_dampening * g",
+              "e = one_minus_dampening * g + momentum * exp_avg' with nesterov, else exp_avg'",
+              "orthogonal = Newton-Schulz of e, of the whole matrix or of each of its parts",
+              "master' = master - (step_size * orthogonal + lr_weight_decay * master)",
+              "of another tensor: as adamw"};
   }
   return {};
 }

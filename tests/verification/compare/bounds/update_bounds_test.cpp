@@ -240,6 +240,7 @@ const std::vector<std::pair<std::string, Kernel>>& legal_kernels_of(UpdateRule r
          return y;
        }}};
   switch (rule) {
+    case UpdateRule::muon:  // of a tensor that is no matrix (R28)
     case UpdateRule::adamw:
       return legal_kernels();
     case UpdateRule::lamb:
