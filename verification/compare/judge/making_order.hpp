@@ -32,6 +32,7 @@ inline constexpr std::array<BufferId, num_buffer_ids> making_order = {
     BufferId::max_exp_avg_sq_scale,
     BufferId::momentum_buffer_scale,
     BufferId::trust_ratio,
+    BufferId::orthogonal,
     BufferId::master,
     BufferId::tensor_steps,
     BufferId::amax,
