@@ -33,4 +33,16 @@ void check_optional_buffer(const char* operation, const char* buffer, bool neede
       "these options do not use this buffer", "pass an empty view, or set the options that use it");
 }
 
+void check_matrix(const char* operation, const char* buffer, std::size_t buffer_numel,
+                  std::int64_t rows, std::int64_t columns) {
+  const auto numel = static_cast<std::int64_t>(buffer_numel);
+  // Divided, because a product of wrong extents may overflow.
+  const bool fits = columns == 0 ? numel == 0 : numel % columns == 0 && numel / columns == rows;
+  ZP_CHECK(rows >= 0 && columns >= 0 && fits, ErrorCode::invalid_argument,
+           std::string(operation) + ": " + buffer + " has " + std::to_string(numel) +
+               " elements for " + std::to_string(rows) + " rows and " + std::to_string(columns) +
+               " columns",
+           "a matrix has rows * columns elements", "pass its extents, 0 or more");
+}
+
 }  // namespace zeroproof::reference

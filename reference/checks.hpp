@@ -2,6 +2,7 @@
 // Errors of operations for views that do not fit.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace zeroproof::reference {
@@ -18,5 +19,9 @@ void check_same_numel(const char* operation, const char* first, std::size_t firs
 /// it is not.
 void check_optional_buffer(const char* operation, const char* buffer, bool needed,
                            std::size_t buffer_numel, std::size_t numel);
+
+/// Throws invalid_argument unless a view is a matrix of rows by columns, 0 or more of each.
+void check_matrix(const char* operation, const char* buffer, std::size_t buffer_numel,
+                  std::int64_t rows, std::int64_t columns);
 
 }  // namespace zeroproof::reference
