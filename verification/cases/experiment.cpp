@@ -121,6 +121,8 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
   require_rates(config_);
   groups_ = make_param_groups(config_.param_groups, config_.schedule, layout_);
   clip_groups_ = make_clip_groups(config_.clip_groups, layout_);
+  if (traits_of(config_.optimizer.rule).matrices)
+    matrix_tensors_ = make_matrix_tensors(config_.muon_adamw, config_.matrix_splits, layout_);
   if (has_scales(dtype_)) blocks_ = blocks_of(static_cast<const StepSettings&>(setup()));
   overflow_tensor_ = overflow_tensor(config_, layout_);
   // Up to six steps fewer than the optimizer has applied, as for tensors that were idle in some
@@ -160,6 +162,8 @@ OptimizerSetup Experiment::setup() const {
   setup.state_formats = config_.state_formats;
   setup.groups = groups_;
   setup.clip_groups = clip_groups_;
+  setup.matrix_tensors = matrix_tensors_;
+  setup.matrix_owners = config_.matrix_owners;
   setup.offload.folder = config_.offload.folder;
   setup.guards = true;
   return setup;

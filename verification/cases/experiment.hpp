@@ -125,6 +125,7 @@ class Experiment {
   FlatLayout layout_;
   ParamGroups groups_;
   ClipGroups clip_groups_;
+  std::vector<MatrixTensor> matrix_tensors_;  // with the rule muon
   TensorBlocks blocks_;
   std::shared_ptr<InitialBuffers> initial_ = std::make_shared<InitialBuffers>();
   std::vector<std::uint64_t> tensor_steps_;  // [num_tensors]

@@ -37,6 +37,17 @@ void lamb(RunConfig& c) {
   c.optimizer.lr = 7 * c.optimizer.lr;
 }
 
+/// Elements of an orthogonalised matrix of r rows and c columns have a root mean square near
+/// 1 / sqrt(max(r, c)). match_rms_adamw makes it 0.2, about that of AdamW's updates, so that both
+/// kinds of tensors train at AdamW's rate [Muon:scale]; with original, matrices would need a rate of
+/// their own.
+void muon(RunConfig& c) {
+  c.optimizer.rule = UpdateRule::muon;
+  c.optimizer.momentum = 0.95;
+  c.optimizer.nesterov = true;
+  c.optimizer.muon.scale = MuonScale::match_rms_adamw;
+}
+
 void fresh(RunConfig& c) { c.initial_state = InitialState::zero; }
 
 /// Of five applied steps two are warm-up, the next two fall, and the fifth is past the end of both ramps.
@@ -73,7 +84,7 @@ void scaled(RunConfig& c, const ParamScaling& scaling) {
   c.optimizer.norm = NormForm::exact;
 }
 
-constexpr std::array<Recipe, 23> all = {{
+constexpr std::array<Recipe, 25> all = {{
     {"adamw", "AdamW as configured", [](RunConfig& c) { c.optimizer.rule = UpdateRule::adamw; }},
     {"adam", "decay through the gradient, from a fresh state",
      [](RunConfig& c) {
@@ -115,6 +126,30 @@ constexpr std::array<Recipe, 23> all = {{
        lamb(c);
        c.optimizer.maximize = true;
        c.optimizer.bias_correction = false;
+       c.optimizer.weight_decay = 0;
+       c.optimizer.norm = NormForm::exact;
+       c.idle_tensors = true;
+       c.missing_grad = MissingGrad::skip;
+     }},
+    {"muon", "orthogonalised Nesterov momentum of matrices, AdamW of other tensors", muon},
+    {"muon-heavy-max",
+     "heavy ball, fp32 factors, heads one by one, balanced owners, ascending, no decay, idle "
+     "tensors left alone, exact norm",
+     [](RunConfig& c) {
+       muon(c);
+       c.optimizer.nesterov = false;
+       c.optimizer.muon.family = MomentumFamily::heavy_ball;
+       c.optimizer.muon.newton_schulz = {NewtonSchulzSet::polar_express,
+                                         6,
+                                         PolynomialForm::scaled_factor,
+                                         MatrixFactors::fp32,
+                                         NormFloor::add,
+                                         1e-5};
+       c.optimizer.muon.scale = MuonScale::spectral;
+       c.optimizer.muon.scale_factor = 0.3;
+       c.matrix_splits = {heads_split(c)};
+       c.matrix_owners = MatrixOwners::balanced;
+       c.optimizer.maximize = true;
        c.optimizer.weight_decay = 0;
        c.optimizer.norm = NormForm::exact;
        c.idle_tensors = true;
@@ -277,7 +312,13 @@ RunConfig under_recipe(RunConfig config, const std::string& recipe) {
   // Options of the configured rule do not carry over to another one.
   config.optimizer.momentum = config.optimizer.dampening = 0;
   config.optimizer.nesterov = config.optimizer.amsgrad = false;
+  const RunConfig plain;
+  config.optimizer.muon = plain.optimizer.muon;
+  config.matrix_splits.clear();
+  config.matrix_owners = plain.matrix_owners;
   found->apply(config);
+  if (!traits_of(config.optimizer.rule).matrices)
+    config.muon_adamw = plain.muon_adamw;  // names of the model, which other recipes of muon keep
   return config;
 }
 

@@ -228,14 +228,18 @@ class Reader {
     for (const auto& key : training_keys()) keys_.push_back(key);
     for (const auto& key : schedule_keys()) keys_.push_back(key);
     for (const auto& key : scaling_keys()) keys_.push_back(key);
+    for (const auto& key : muon_keys()) keys_.push_back(key);
     for (const auto& key : keys_) names_.emplace_back(key.name);
     for (const auto& key : group_keys_) names_.emplace_back(key.name);
     for (const auto& key : clip_group_keys_) names_.emplace_back(key.name);
+    for (const auto& key : matrix_split_keys_) names_.emplace_back(key.name);
   }
 
   void section(const std::string& prefix, const TomlNode& node) const {
     if (prefix == "param_group") return groups(prefix, node, group_keys_, config_.param_groups);
     if (prefix == "clip_group") return groups(prefix, node, clip_group_keys_, config_.clip_groups);
+    if (prefix == "matrix_split")
+      return groups(prefix, node, matrix_split_keys_, config_.matrix_splits);
     const bool known = std::any_of(names_.begin(), names_.end(), [&](const std::string& name) {
       return name.rfind(prefix + ".", 0) == 0;
     });
@@ -296,6 +300,7 @@ class Reader {
   Keys<RunConfig> keys_;
   const Keys<GroupRule> group_keys_ = param_group_keys();
   const Keys<ClipGroupRule> clip_group_keys_ = zeroproof::clip_group_keys();
+  const Keys<MatrixSplitRule> matrix_split_keys_ = zeroproof::matrix_split_keys();
   std::vector<std::string> names_;
 };
 

@@ -42,13 +42,21 @@ void validate_optimizer(const OptimizerHyper& o) {
              "it weights a term of the momentum buffer", "use a value in [0, 1]");
   }
   const RuleTraits& rule = traits_of(o.rule);
-  ZP_CHECK(rule.momentum() || (o.momentum == 0 && o.dampening == 0), ErrorCode::config,
-           "optimizer.momentum or dampening is set with the rule " + std::string(rule.name),
-           "only sgd has a momentum buffer", "set optimizer.rule to \"sgd\", or leave both at 0");
-  ZP_CHECK(!o.nesterov || (rule.momentum() && o.momentum > 0 && o.dampening == 0),
-           ErrorCode::config, "optimizer.nesterov is true",
-           "Nesterov momentum needs a momentum buffer without dampening",
-           "use the rule sgd with momentum above 0 and dampening 0");
+  ZP_CHECK(
+      rule.momentum() || rule.matrices || o.momentum == 0, ErrorCode::config,
+      "optimizer.momentum is " + shown(o.momentum) + " with the rule " + std::string(rule.name),
+      "only sgd has a momentum buffer, and muon a momentum of matrices",
+      "set optimizer.rule to \"sgd\" or \"muon\", or leave it at 0");
+  ZP_CHECK(
+      rule.momentum() || o.dampening == 0, ErrorCode::config,
+      "optimizer.dampening is " + shown(o.dampening) + " with the rule " + std::string(rule.name),
+      "only sgd has a momentum buffer with dampening",
+      "set optimizer.rule to \"sgd\", or leave it at 0");
+  ZP_CHECK(
+      !o.nesterov || ((rule.momentum() || rule.matrices) && o.momentum > 0 && o.dampening == 0),
+      ErrorCode::config, "optimizer.nesterov is true with the rule " + std::string(rule.name),
+      "Nesterov momentum needs a momentum without dampening",
+      "use the rule sgd or muon with momentum above 0 and dampening 0");
   ZP_CHECK(!o.amsgrad || rule.amsgrad(), ErrorCode::config,
            "optimizer.amsgrad is true with the rule " + std::string(rule.name),
            "that rule does not keep the largest second moment", "use adamw or adam");
@@ -63,6 +71,32 @@ void validate_optimizer(const OptimizerHyper& o) {
            o.max_norm.value_or(0) < 0 ? "a negative limit would change the sign of every gradient"
                                       : "the limit of a norm is a number",
            "use a positive number, or 0 for no clipping");
+}
+
+/// Settings of [muon] and [[matrix_split]]: out of range under the rule muon, or set under another
+/// one.
+void validate_muon(const RunConfig& config) {
+  const OptimizerHyper& o = config.optimizer;
+  const NewtonSchulzOptions& n = o.muon.newton_schulz;
+  if (!traits_of(o.rule).matrices) {
+    const RunConfig plain;
+    const bool same = o.muon == plain.optimizer.muon && config.muon_adamw == plain.muon_adamw &&
+                      config.matrix_splits.empty() && config.matrix_owners == plain.matrix_owners;
+    ZP_CHECK(
+        same, ErrorCode::config,
+        "[muon] or [[matrix_split]] is set with the rule " + std::string(traits_of(o.rule).name),
+        "only the rule muon updates matrices", "set optimizer.rule to \"muon\", or leave them out");
+    return;
+  }
+  ZP_CHECK(n.steps >= 1 && n.steps <= 64, ErrorCode::config,
+           "muon.steps is " + std::to_string(n.steps),
+           "it is a number of Newton-Schulz iterations, rule R28", "use 1 to 64");
+  ZP_CHECK(std::isfinite(n.eps) && n.eps >= 0x1p-126, ErrorCode::config,
+           "muon.eps is " + shown(n.eps), "a matrix is divided by its norm, which can be 0",
+           "use a finite number of 2^-126 or more, such as 1e-7");
+  ZP_CHECK(std::isfinite(o.muon.scale_factor) && o.muon.scale_factor > 0, ErrorCode::config,
+           "muon.scale_factor is " + shown(o.muon.scale_factor),
+           "it multiplies the step of every matrix", "use a finite number above 0");
 }
 
 void validate_model(const ModelConfig& m) {
@@ -262,6 +296,7 @@ void validate(const RunConfig& config) {
   }
   validate_model(config.model);
   validate_optimizer(config.optimizer);
+  validate_muon(config);
   validate_ranks(config);
   validate_offload(config.offload);
   validate_scaling(config.scaling);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/error.hpp"
+#include "common/step/muon_names.hpp"
 #include "verification/cases/config/toml.hpp"
 
 namespace zeroproof {
@@ -152,6 +153,35 @@ Json clip_group_table(const ClipGroupRule& g) {
   return table;
 }
 
+Json muon_table(const RunConfig& c) {
+  const MuonSettings& m = c.optimizer.muon;
+  const NewtonSchulzOptions& n = m.newton_schulz;
+  return {{"family", named(m.family)},
+          {"coefficients", named(n.coefficients)},
+          {"steps", n.steps},
+          {"form", named(n.form)},
+          {"factors", named(n.factors)},
+          {"floor", named(n.floor)},
+          {"eps", n.eps},
+          {"rounds_first", n.rounds_first},
+          {"scale", named(m.scale)},
+          {"scale_factor", m.scale_factor},
+          {"adamw", list_of(c.muon_adamw, itself)},
+          {"owners", named(c.matrix_owners)}};
+}
+
+Json matrix_split_table(const MatrixSplitRule& s) {
+  return {{"name", s.name},
+          {"match", list_of(s.match, itself)},
+          {"rows", list_of(s.rows, itself)},
+          {"columns", list_of(s.columns, itself)}};
+}
+
+void add_muon(Json& all, const RunConfig& config) {
+  all["muon"] = muon_table(config);
+  all["matrix_split"] = list_of(config.matrix_splits, matrix_split_table);
+}
+
 Json tables_of(const RunConfig& config) {
   const ModelConfig& m = config.model;
   return {{"run", run_table(config)},
@@ -173,6 +203,7 @@ std::string to_toml(const RunConfig& config) {
   Json all = tables_of(config);
   all["offload"] = offload_table(config.offload);
   all["scaling"] = scaling_table(config.scaling);
+  add_muon(all, config);
   add_state_formats(all["optimizer"], config.state_formats);
   return toml_text(all);
 }
@@ -181,8 +212,9 @@ std::string to_toml_without_offload(const RunConfig& config) {
   Json all = tables_of(config);
   if (std::ranges::any_of(config.dtypes, [](DType dtype) { return has_scales(dtype); }))
     all["scaling"] = scaling_table(config.scaling);
-  // Older checkpoints have no such keys: plain formats are not written, so that their text is
-  // unchanged.
+  // Older checkpoints have no such keys: plain formats, and settings of a rule that is not used, are
+  // not written, so that their text is unchanged.
+  if (traits_of(config.optimizer.rule).matrices) add_muon(all, config);
   if (!config.state_formats.plain()) add_state_formats(all["optimizer"], config.state_formats);
   return toml_text(all);
 }

@@ -40,6 +40,9 @@ void set_run(RunConfig& c) {
   c.comm_timeout_s = 60;
   c.param_groups = {};
   c.clip_groups = {};
+  c.muon_adamw = {"*embedding*", "head.*"};
+  c.matrix_splits = {};
+  c.matrix_owners = MatrixOwners::every;
 }
 
 void set_offload(OffloadConfig& o) {
@@ -74,6 +77,19 @@ void set_scaling(ParamScaling& s) {
   s.empty = EmptyAmax::keep;
 }
 
+void set_muon(MuonSettings& m) {
+  m.family = MomentumFamily::ema;
+  m.newton_schulz.coefficients = NewtonSchulzSet::simple;
+  m.newton_schulz.steps = 5;
+  m.newton_schulz.form = PolynomialForm::fused;
+  m.newton_schulz.factors = MatrixFactors::bf16;
+  m.newton_schulz.floor = NormFloor::clamp;
+  m.newton_schulz.eps = 1e-7;
+  m.newton_schulz.rounds_first = false;
+  m.scale = MuonScale::original;
+  m.scale_factor = 1;
+}
+
 void set_optimizer(OptimizerHyper& o) {
   o.rule = UpdateRule::adamw;
   o.lr = 1e-2;
@@ -87,6 +103,7 @@ void set_optimizer(OptimizerHyper& o) {
   o.momentum = 0;
   o.dampening = 0;
   o.nesterov = false;
+  set_muon(o.muon);
   o.norm = NormForm::chunk1024;
   o.max_norm = 0.52;  // binds on some steps only
   o.clip_value = std::nullopt;

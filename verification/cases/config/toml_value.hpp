@@ -75,4 +75,10 @@ Keys<GroupRule> param_group_keys();
 /// Keys of one [[clip_group]] table.
 Keys<ClipGroupRule> clip_group_keys();
 
+/// Keys of [muon].
+Keys<RunConfig> muon_keys();
+
+/// Keys of one [[matrix_split]] table.
+Keys<MatrixSplitRule> matrix_split_keys();
+
 }  // namespace zeroproof

@@ -11,8 +11,15 @@ bool second_moment(const RunConfig& c) {
   return traits_of(c.optimizer.rule).keeps[StateSlot::exp_avg_sq];
 }
 
+bool takes_momentum(const RunConfig& c) {
+  const RuleTraits& rule = traits_of(c.optimizer.rule);
+  return rule.momentum() || rule.matrices;
+}
+
+bool has_momentum(const RunConfig& c) { return takes_momentum(c) && c.optimizer.momentum != 0; }
+
 bool sgd_with_momentum(const RunConfig& c) {
-  return c.optimizer.rule == UpdateRule::sgd && c.optimizer.momentum != 0;
+  return c.optimizer.rule == UpdateRule::sgd && has_momentum(c);
 }
 
 /// A norm slightly below that of the first gradients of byte_gpt_tiny, so that clipping binds in
@@ -123,7 +130,12 @@ std::vector<Setting> optimizer_settings() {
   const auto any_beta2 = [](const RunConfig& c) {
     return second_moment(c) || c.optimizer.rule == UpdateRule::lion;
   };
-  const auto sgd = [](const RunConfig& c) { return c.optimizer.rule == UpdateRule::sgd; };
+  Setting momentum = zero_or(
+      "momentum", "optimizer.momentum", [](auto& c) -> auto& { return c.optimizer.momentum; }, 0.9);
+  momentum.values.front().set = [set = momentum.values.front().set](RunConfig& c) {
+    set(c);
+    c.optimizer.nesterov = false;  // it needs momentum
+  };
   return {
       where(any_beta1,
             own_or(
@@ -146,15 +158,13 @@ std::vector<Setting> optimizer_settings() {
                 [](auto& c) -> auto& { return c.optimizer.amsgrad; })),
       off_and_on(
           "maximize", "optimizer.maximize", [](auto& c) -> auto& { return c.optimizer.maximize; }),
-      where(sgd, zero_or(
-                     "momentum", "optimizer.momentum",
-                     [](auto& c) -> auto& { return c.optimizer.momentum; }, 0.9)),
+      where(takes_momentum, momentum),
       where(sgd_with_momentum, zero_or(
                                    "dampening", "optimizer.dampening",
                                    [](auto& c) -> auto& { return c.optimizer.dampening; }, 0.5)),
-      where(sgd_with_momentum, off_and_on(
-                                   "nesterov", "optimizer.nesterov",
-                                   [](auto& c) -> auto& { return c.optimizer.nesterov; })),
+      where(has_momentum, off_and_on(
+                              "nesterov", "optimizer.nesterov",
+                              [](auto& c) -> auto& { return c.optimizer.nesterov; })),
       norm(),
       clip_value(),
       max_norm(),

@@ -47,8 +47,8 @@ Place place_of(const std::string& word) {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> all = [] {
     std::vector<Setting> table;
-    for (const auto part : {model_settings, leaf_settings, optimizer_settings, state_settings,
-                            scaler_settings, scaling_settings, rate_settings}) {
+    for (const auto part : {model_settings, leaf_settings, optimizer_settings, muon_settings,
+                            state_settings, scaler_settings, scaling_settings, rate_settings}) {
       for (Setting& setting : part()) table.push_back(std::move(setting));
     }
     return table;

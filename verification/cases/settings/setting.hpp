@@ -47,10 +47,14 @@ const std::vector<std::pair<std::string, std::string>>& keys_without_values();
 std::vector<Setting> model_settings();
 std::vector<Setting> leaf_settings();
 std::vector<Setting> optimizer_settings();
+std::vector<Setting> muon_settings();
 std::vector<Setting> state_settings();
 std::vector<Setting> scaler_settings();
 std::vector<Setting> scaling_settings();
 std::vector<Setting> rate_settings();
+
+/// Query, key and value matrices in parts, one for every head.
+MatrixSplitRule heads_split(const RunConfig& config);
 
 /// The setting, effective only where `applies` holds.
 inline Setting where(bool (*applies)(const RunConfig&), Setting setting) {

@@ -28,11 +28,19 @@ auto members(const ModelConfig& m) {
   const auto& [layers, width, heads, hidden, context] = m;
   return std::tuple(layers, width, heads, hidden, context);
 }
+auto members(const MuonSettings& m) {
+  const auto& [family, newton_schulz, scale, scale_factor] = m;
+  const auto& [coefficients, steps, form, factors, floor, eps, rounds_first] = newton_schulz;
+  return std::tuple(family, coefficients, steps, form, factors, floor, eps, rounds_first, scale,
+                    scale_factor);
+}
 auto members(const OptimizerHyper& o) {
   const auto& [rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize,
-               momentum, dampening, nesterov, norm, max_norm, clip_value] = o;
-  return std::tuple(rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize,
-                    momentum, dampening, nesterov, norm, max_norm, clip_value);
+               momentum, dampening, nesterov, muon, norm, max_norm, clip_value] = o;
+  return std::tuple_cat(
+      std::tuple(rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize,
+                 momentum, dampening, nesterov, norm, max_norm, clip_value),
+      members(muon));
 }
 auto members(const LossScalerConfig& s) {
   const auto& [kind, initial, growth, backoff, min, max, interval, hysteresis, refill] = s;
@@ -62,6 +70,13 @@ auto members(const std::vector<ClipGroupRule>& groups) {
   for (const ClipGroupRule& group : groups) all.push_back(members(group));
   return all;
 }
+auto members(const std::vector<MatrixSplitRule>& splits) {
+  using Widths = std::vector<std::int64_t>;
+  std::vector<std::tuple<std::string, std::vector<std::string>, Widths, Widths>> all;
+  for (const auto& [name, match, rows, columns] : splits)
+    all.emplace_back(name, match, rows, columns);
+  return all;
+}
 auto members(const ParamScaling& s) {
   const auto& [recipe, value, initial_master, columnwise, epsilon, power_of_two, blocks, margin,
                history, choice, empty] = s;
@@ -77,14 +92,15 @@ auto members(const RunConfig& c) {
                windows, transport, instances, persistent, overlap, dtypes, buckets, threads, state,
                first, overflow, where, idle, reduction, nonfinite, missing, rounding, text, timeout,
                offload, model, scaling, optimizer, formats, scaler, schedule, param_groups,
-               clip_groups] = c;
+               clip_groups, adamw, splits, owners] = c;
   const auto& [fractions, offload_orders, places, chunks, overlapped, moves_grads, folder] =
       offload;
   return std::tuple_cat(
       std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums,
                  windows, transport, instances, persistent, overlap, dtypes, buckets, threads,
                  state, first, overflow, where, idle, reduction, nonfinite, missing, rounding, text,
-                 timeout, members(param_groups), members(clip_groups)),
+                 timeout, members(param_groups), members(clip_groups), adamw, members(splits),
+                 owners),
       std::tuple(fractions, offload_orders, places, chunks, overlapped, moves_grads, folder),
       members(model), members(scaling), members(optimizer), members(formats), members(scaler),
       members(schedule));
@@ -114,6 +130,9 @@ RunConfig every_field_changed() {
                "elsewhere"};
   c.param_groups.emplace_back();
   c.clip_groups.emplace_back();
+  c.muon_adamw = {"lm_head"};
+  c.matrix_splits.emplace_back();
+  c.matrix_owners = MatrixOwners::balanced;
   ScheduleConfig& h = c.schedule;
   h.unit = ScheduleUnit::samples;
   h.first_is_zero = !h.first_is_zero;
@@ -160,6 +179,11 @@ RunConfig every_field_changed() {
   o.norm = NormForm::one;
   for (double* value : {&o.momentum, &o.dampening}) *value += 0.5;
   for (bool* value : {&o.bias_correction, &o.amsgrad, &o.maximize, &o.nesterov}) *value = !*value;
+  o.muon = {MomentumFamily::heavy_ball,
+            {NewtonSchulzSet::cans, 7, PolynomialForm::scaled_product, MatrixFactors::fp32,
+             NormFloor::add, 0.5, true},
+            MuonScale::unit_rms_norm,
+            0.3};
   LossScalerConfig& s = c.scaler;
   s.kind = s.kind == LossScalerKind::none ? LossScalerKind::constant : LossScalerKind::none;
   s.refill =
@@ -185,7 +209,8 @@ std::set<std::string> known_keys(const std::string& sections) {
   const std::string parser =
       content_of(source_dir + "/verification/cases/config/config_toml.cpp") +
       content_of(source_dir + "/verification/cases/config/config_groups_toml.cpp") +
-      content_of(source_dir + "/verification/cases/config/config_scaling_toml.cpp");
+      content_of(source_dir + "/verification/cases/config/config_scaling_toml.cpp") +
+      content_of(source_dir + "/verification/cases/config/config_muon_toml.cpp");
   const std::regex row("\"((" + sections + ")\\.[a-z0-9_]+)\"");
   std::set<std::string> known;
   const std::sregex_iterator begin(parser.begin(), parser.end(), row);
@@ -268,6 +293,8 @@ TEST_CASE("config: to_toml round trip keeps every setting") {
   odd.clip_groups = {{"embed", {"*embed*", "?"}, true, 1.0 / 3},
                      {"free", {"x"}, false, 0.0},
                      {"rest", {}, true, {}}};
+  odd.muon_adamw = {};
+  odd.matrix_splits = {{"qkv", {"*.qkv", "?"}, {5, 5, 7}, {}}, {"heads", {"x"}, {}, {1}}};
   for (const RunConfig& config : {odd, main_config(), tiny_config()}) {
     const std::string text = to_toml(config);
     CAPTURE(text);
@@ -282,9 +309,10 @@ TEST_CASE("config: to_toml round trip keeps every setting") {
 
 TEST_CASE("config: defaults.toml has every key of the parser once") {
   std::set<std::string> known =
-      known_keys("run|offload|model|optimizer|loss_scaler|schedule|scaling");
+      known_keys("run|offload|model|optimizer|loss_scaler|schedule|scaling|muon");
   known.insert("param_group");
   known.insert("clip_group");
+  known.insert("matrix_split");
   CHECK(known.size() == std::tuple_size_v<decltype(members(main_config()))>);  // one key per field
   CHECK(assigned_keys(content_of(defaults_file)) == known);
 }
@@ -317,6 +345,18 @@ TEST_CASE("config: the example clip group of defaults.toml has every key and is 
   REQUIRE(config.clip_groups.size() == 1);
   CHECK(config.clip_groups[0].match == std::vector<std::string>{"*embedding*"});
   CHECK(config.clip_groups[0].max_norm == 1.0);
+  validate(config);
+}
+
+TEST_CASE("config: the example matrix split of defaults.toml has every key and is valid") {
+  const std::string split = group_shown("matrix_split");
+  CHECK(assigned_keys(split) == known_keys("matrix_split"));
+  const RunConfig config = applied("[optimizer]\nrule = \"muon\"\n" + split);
+  REQUIRE(config.matrix_splits.size() == 1);
+  CHECK(config.matrix_splits[0].match == std::vector<std::string>{"*.attention.query.weight"});
+  const std::vector<std::int64_t> heads(config.model.heads,
+                                        config.model.width / config.model.heads);
+  CHECK(config.matrix_splits[0].columns == heads);
   validate(config);
 }
 

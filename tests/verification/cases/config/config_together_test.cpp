@@ -15,6 +15,11 @@ TEST_CASE("config: param groups of a wrong shape or type are refused with file, 
   check_refused("param_group = 1", 1, "param_group");
   check_refused("param_group = [1]", 1, "[[param_group]]");
   check_refused("[clip_group]\nname = \"a\"", 1, "clip_group");
+  check_refused("[matrix_split]\nname = \"a\"", 1, "matrix_split");
+  check_refused("matrix_split = [1]", 1, "[[matrix_split]]");
+  check_refused("\n[[matrix_split]]\nrows = 5", 3, "matrix_split.rows");
+  check_refused("\n[[matrix_split]]\ncolumns = [1.5]", 3, "an integer from");
+  check_refused("\n[[matrix_split]]\nmatch = \"*\"", 3, "matrix_split.match");
   check_refused("clip_group = [1]", 1, "[[clip_group]]");
   check_refused("\n[[clip_group]]\nmax_norm = \"1\"", 3, "clip_group.max_norm");
   check_refused("\n[[clip_group]]\nmatch = \"*\"", 3, "clip_group.match");
@@ -37,6 +42,15 @@ TEST_CASE("config: an unknown word is refused with the nearest one that exists")
   check_refused(in_line_3("run.orders", "[\"stride\"]"), 3, "perhaps \"strided\"");
   check_refused(in_line_3("run.grad_sums", "[\"tre\"]"), 3, "perhaps \"tree\"");
   check_refused(in_line_3("schedule.decay", "\"cosinus\""), 3, "perhaps \"cosine\"");
+  check_refused(in_line_3("muon.coefficients", "\"polar_expres\""), 3, "perhaps \"polar_express\"");
+  check_refused(in_line_3("muon.family", "\"heavyball\""), 3, "perhaps \"heavy_ball\"");
+  check_refused(in_line_3("muon.form", "\"scaled_factors\""), 3, "perhaps \"scaled_factor\"");
+  check_refused(in_line_3("muon.scale", "\"match_rms\""), 3,
+                "\"match_rms_adamw\" or \"unit_rms_norm\"");
+  check_refused(in_line_3("muon.factors", "\"fp16\""), 3, "\"bf16\" or \"fp32\"");
+  check_refused(in_line_3("muon.floor", "\"max\""), 3, "\"clamp\" or \"add\"");
+  check_refused(in_line_3("muon.owners", "\"all\""), 3, "\"round_robin\" or \"balanced\"");
+  check_refused(in_line_3("muon.coefficient", "\"cans\""), 3, "did you mean muon.coefficients?");
   check_refused(in_line_3("optimizer.norm", "\"l1\""), 3,
                 "expected \"chunk1024\"");  // no name is near
 }
@@ -129,8 +143,13 @@ TEST_CASE("config: refuses meaningless schedules and groups") {
 
 TEST_CASE("config: refuses options that do not fit together") {
   const std::pair<const char*, const char*> refused[] = {
-      {"[optimizer]\nmomentum = 0.9", "only sgd has a momentum buffer"},
-      {"[optimizer]\nrule = \"sgd_ema\"\ndampening = 0.5", "only sgd has a momentum buffer"},
+      {"[optimizer]\nmomentum = 0.9", "optimizer.momentum is 0.9 with the rule adamw"},
+      {"[optimizer]\nrule = \"sgd_ema\"\ndampening = 0.5",
+       "optimizer.dampening is 0.5 with the rule sgd_ema"},
+      {"[optimizer]\nrule = \"muon\"\ndampening = 0.5",
+       "optimizer.dampening is 0.5 with the rule muon"},
+      {"[optimizer]\nrule = \"muon\"\nnesterov = true", "momentum above 0"},
+      {"[optimizer]\nrule = \"muon\"\namsgrad = true", "does not keep the largest"},
       {"[optimizer]\nrule = \"sgd\"\nmomentum = 1.5", "optimizer.momentum is 1.5"},
       {"[optimizer]\nrule = \"sgd\"\nmomentum = nan", "optimizer.momentum is nan"},
       {"[optimizer]\nrule = \"sgd\"\nnesterov = true", "momentum above 0"},
@@ -155,12 +174,49 @@ TEST_CASE("config: refuses options that do not fit together") {
   for (const char* toml :
        {"[optimizer]\nrule = \"sgd\"\nnesterov = true\nmomentum = 0.9",
         "[optimizer]\nrule = \"adam\"\namsgrad = true",
-        "[optimizer]\nrule = \"sgd\"\nmomentum = 1\ndampening = 1", "[optimizer]\nclip_value = 0",
+        "[optimizer]\nrule = \"sgd\"\nmomentum = 1\ndampening = 1", "[optimizer]\nrule = \"muon\"",
+        "[optimizer]\nrule = \"muon\"\nmomentum = 0.95",
+        "[optimizer]\nrule = \"muon\"\nmomentum = 0.95\nnesterov = true",
+        "[optimizer]\nclip_value = 0",
         "[run]\nparam_rounding = \"stochastic\"\ndtypes = [\"bf16\"]"}) {
     CAPTURE(toml);
     CHECK(judged(toml).empty());
   }
   check_refused(in_line_3("optimizer.rule", "\"tiger\""), 3,
-                "\"adamw\", \"adam\", \"sgd\", \"sgd_ema\", \"lion\" or \"lamb\"");
+                "\"adamw\", \"adam\", \"sgd\", \"sgd_ema\", \"lion\", \"lamb\" or \"muon\"");
   check_refused(in_line_3("run.loss_reduction", "\"sum\""), 3, "\"mean\" or \"tokens\"");
+}
+
+TEST_CASE("config: settings of muon are refused out of range, and with another rule") {
+  const std::string muon = "[optimizer]\nrule = \"muon\"\n";
+  const std::pair<std::string, const char*> refused[] = {
+      {muon + "[muon]\nsteps = 0", "muon.steps is 0"},
+      {muon + "[muon]\nsteps = 65", "muon.steps is 65"},
+      {muon + "[muon]\neps = 0", "muon.eps is 0"},
+      {muon + "[muon]\neps = 1e-39", "muon.eps is 1e-39"},
+      {muon + "[muon]\neps = inf", "muon.eps is inf"},
+      {muon + "[muon]\neps = nan", "muon.eps is nan"},
+      {muon + "[muon]\nscale_factor = -1", "muon.scale_factor is -1"},
+      {muon + "[muon]\nscale_factor = 0", "muon.scale_factor is 0"},
+      {muon + "[muon]\nscale_factor = nan", "muon.scale_factor is nan"},
+      {"[muon]\nsteps = 4", "is set with the rule adamw"},
+      {"[muon]\nfamily = \"heavy_ball\"", "is set with the rule adamw"},
+      {"[muon]\nadamw = []", "is set with the rule adamw"},
+      {"[muon]\nowners = \"balanced\"", "is set with the rule adamw"},
+      {"[[matrix_split]]\nname = \"a\"", "is set with the rule adamw"},
+  };
+  for (const auto& refusal : refused) {
+    const std::string toml = refusal.first;
+    const std::string text = judged(toml);
+    CAPTURE(toml);
+    CAPTURE(text);
+    CHECK(has(text, refusal.second));
+  }
+  for (const std::string& toml : {muon + "[muon]\nsteps = 64\nadamw = []",
+                                  muon + "[muon]\nsteps = 1\neps = 1.2e-38\nscale_factor = 1e-9",
+                                  std::string("[muon]\nsteps = 5\nadamw = [\"*embedding*\", "
+                                              "\"head.*\"]")}) {
+    CAPTURE(toml);
+    CHECK(judged(toml).empty());
+  }
 }

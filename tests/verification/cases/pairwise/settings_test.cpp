@@ -60,11 +60,13 @@ TEST_CASE(
   std::set<std::string> keys =
       found(content_of("verification/cases/config/config_toml.cpp") +
                 content_of("verification/cases/config/config_groups_toml.cpp") +
-                content_of("verification/cases/config/config_scaling_toml.cpp"),
+                content_of("verification/cases/config/config_scaling_toml.cpp") +
+                content_of("verification/cases/config/config_muon_toml.cpp"),
             "\"((?:run|offload|model|optimizer|loss_scaler|schedule|param_group|"
-            "clip_group|scaling)\\.[a-z0-9_]+)\"");
+            "clip_group|scaling|muon|matrix_split)\\.[a-z0-9_]+)\"");
   keys.insert("param_group");
   keys.insert("clip_group");
+  keys.insert("matrix_split");
   CHECK(keys.size() > 60);
   std::set<std::string> known = firsts(keys_without_values());
   for (const Axis& axis : axes()) known.insert(axis.keys.begin(), axis.keys.end());
