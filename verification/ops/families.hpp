@@ -16,6 +16,7 @@ std::vector<Op> clip_ops();
 std::vector<Op> adam_ops();
 std::vector<Op> one_buffer_ops();
 std::vector<Op> lamb_ops();
+std::vector<Op> muon_ops();
 std::vector<Op> norm_form_ops();
 std::vector<Op> cast_ops();
 std::vector<Op> master_split_ops();

@@ -30,7 +30,8 @@ void strong(UpdateSettings& s) {
   s.hyper.weight_decay = 0.7;
   if (s.hyper.momentum == 0) return;
   s.hyper.momentum = 0.37;
-  s.hyper.dampening = s.hyper.nesterov ? 0 : 0.39;  // nesterov has none (R5)
+  const bool dampens = !s.hyper.nesterov && traits_of(s.hyper.rule).momentum();  // R5
+  s.hyper.dampening = dampens ? 0.39 : 0;
 }
 
 }  // namespace
