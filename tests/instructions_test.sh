@@ -20,6 +20,8 @@ trap 'rm -rf "$folder"' EXIT
 # R7: the norm may use fma on its fp64 sums. These are the functions (patterns of mangled names) in which it is
 # allowed; no compiler generates one under the contract's flags, so currently the list is not needed.
 allowed='grad_norm|chunk_sum|all_chunks|square_lanes'
+# R27: the chains of a matrix product are of fma in fp32.
+products='matrix_product'
 demangle='cat'
 if command -v c++filt >/dev/null 2>&1; then demangle=c++filt; fi
 
@@ -31,6 +33,7 @@ cat >"$folder/scan.awk" <<'AWK'
 /R_X86_64_/ {
   symbol = $3
   sub(/[-+]0x[0-9a-f]+$/, "", symbol)
+  if (symbol ~ /^fmaf(@.*)?$/ && name ~ products) next
   if (symbol ~ /^(fmaf?|fmal|__fmaf?)(@.*)?$/ && name !~ allowed) bad("calls " symbol)
   next
 }
@@ -46,7 +49,8 @@ cat >"$folder/scan.awk" <<'AWK'
     if (part[2] ~ /%zmm/) ++widest
   }
   if (op ~ /^vfn?m(add|sub)/ || op ~ /^vfc?m(add|ul)c/) {
-    if (name !~ allowed || op !~ /d$/) bad(op)
+    if (name ~ products && op ~ /^vfmadd.*[ps]s$/) ++chained
+    else if (name !~ allowed || op !~ /d$/) bad(op)
   } else if (op ~ /^v?r(cp|sqrt)(14|28)?[ps][sdh]/ || op ~ /^vexp2/ || op ~ /^vreduce[ps]/) {
     bad(op)
   } else if (op ~ /^vcvtne2?ps2bf16/ || op ~ /^vdpbf16/) {
@@ -63,12 +67,12 @@ function bad(what) {
   }
   ++total
 }
-END { print "COUNT", functions + 0, instructions + 0, arithmetic + 0, wide + 0, widest + 0, total + 0 }
+END { print "COUNT", functions + 0, instructions + 0, arithmetic + 0, wide + 0, widest + 0, total + 0, chained + 0 }
 AWK
 
 scan() { # file: writes the lines to $folder/found
   "$objdump" -d -r --no-show-raw-insn "$1" >"$folder/text" 2>"$folder/errors" || fail "objdump cannot read $1: $(cat "$folder/errors")"
-  awk -v allowed="$allowed" -f "$folder/scan.awk" "$folder/text" >"$folder/found"
+  awk -v allowed="$allowed" -v products="$products" -f "$folder/scan.awk" "$folder/text" >"$folder/found"
 }
 count() { sed -n 's/^COUNT //p' "$folder/found" | cut -d ' ' -f "$1"; }
 
@@ -91,6 +95,9 @@ CXX
 planted 'vfn\{0,1\}m' -O3 -march=x86-64-v3 -ffp-contract=fast <<'CXX'
 void planted_here(const float* a, const float* b, float* c) { for (int i = 0; i < 64; ++i) c[i] -= a[i] * b[i]; }
 CXX
+planted 'vfmsub' -O2 -march=x86-64-v3 -ffp-contract=fast <<'CXX'
+float planted_here_matrix_product_tile(float a, float b, float c) { return a * b - c; }
+CXX
 planted 'rsqrt' -O2 <<'CXX'
 #include <immintrin.h>
 __m128 planted_here(__m128 x) { return _mm_rsqrt_ps(x); }
@@ -106,16 +113,16 @@ CXX
 planted 'fmul' -O2 <<'CXX'
 long double planted_here(long double a, long double b) { return a * b; }
 CXX
-printf 'ok: 6 planted instructions were found\n'
+printf 'ok: 7 planted instructions were found\n'
 
 # ---------------------------------------------------------------- the objects
 
-failed=0 wide=0 widest=0 arithmetic=0
+failed=0 wide=0 widest=0 arithmetic=0 chained=0
 for file in "$@"; do
   [ -f "$file" ] || fail "$file does not exist"
   scan "$file"
   [ "$(count 2)" -gt 0 ] || fail "$file holds no instructions"
-  arithmetic=$((arithmetic + $(count 3))) wide=$((wide + $(count 4))) widest=$((widest + $(count 5)))
+  arithmetic=$((arithmetic + $(count 3))) wide=$((wide + $(count 4))) widest=$((widest + $(count 5))) chained=$((chained + $(count 7)))
   if [ "$(count 6)" -gt 0 ]; then
     failed=1
     sed -n "s|^BAD |FAILED: ${file##*/} |p" "$folder/found" | $demangle
@@ -126,4 +133,5 @@ done
 # Contract code without arithmetic, or without the wider variants, means that the wrong files were checked.
 [ "$arithmetic" -gt 0 ] || fail 'no float arithmetic was found'
 [ "$((wide * widest))" -gt 0 ] || fail 'no vector arithmetic of 256 and 512 bits was found: the variants are missing'
+[ "$chained" -gt 0 ] || fail 'no fma of a matrix product was found'
 exit $failed

@@ -2,6 +2,7 @@
 #include "cuda/host/simd/activation_kernels.hpp"
 #include "cuda/host/simd/kernels.hpp"
 #include "cuda/host/simd/layer_kernels.hpp"
+#include "cuda/host/simd/matrix_kernels.hpp"
 
 namespace zeroproof::cuda::host {
 
@@ -9,17 +10,20 @@ namespace x86_64 {
 extern const SimdKernels kernels;
 extern const LayerKernels layer_table;
 extern const ActivationKernels activations;
+extern const MatrixKernels matrix_table;
 }  // namespace x86_64
 #if defined(ZP_ISA_VARIANTS)
 namespace x86_64_v3 {
 extern const SimdKernels kernels;
 extern const LayerKernels layer_table;
 extern const ActivationKernels activations;
+extern const MatrixKernels matrix_table;
 }  // namespace x86_64_v3
 namespace x86_64_v4 {
 extern const SimdKernels kernels;
 extern const LayerKernels layer_table;
 extern const ActivationKernels activations;
+extern const MatrixKernels matrix_table;
 }  // namespace x86_64_v4
 #endif
 
@@ -48,6 +52,15 @@ const ActivationKernels& activation_kernels(Isa isa) {
   if (isa == Isa::x86_64_v3) return x86_64_v3::activations;
 #endif
   return x86_64::activations;
+}
+
+const MatrixKernels& matrix_kernels(Isa isa) {
+  if (isa == Isa::best) isa = best_isa();
+#if defined(ZP_ISA_VARIANTS)
+  if (isa == Isa::x86_64_v4) return x86_64_v4::matrix_table;
+  if (isa == Isa::x86_64_v3) return x86_64_v3::matrix_table;
+#endif
+  return x86_64::matrix_table;
 }
 
 }  // namespace zeroproof::cuda::host

@@ -1,0 +1,75 @@
+#pragma once
+// The loops of matrix products (R27) and of the rule muon (R28) over raw memory, compiled once per
+// instruction set like those of kernels.hpp and, for the same reason, with plain pointers only.
+
+#include <cstdint>
+
+#include "common/base/exec.hpp"
+
+namespace zeroproof::cuda::host {
+
+/// A factor of a product: element (i, q) is data[i * row_step + q * inner_step], and one of the steps is 1.
+struct MatrixFactor {
+  const float* data = nullptr;
+  std::int64_t row_step = 0;
+  std::int64_t inner_step = 1;
+  std::int64_t rows = 0;
+};
+
+/// What becomes of an element P of a product, one rounding per operation: t = R(P); v = R(factor * t);
+/// w = R(addend_factor * addend); Q(w + v), where R is the cast to bf16 with rounds_each, and Q with rounds_last.
+/// Without an addend Q(P). A factor of 1 changes no bit.
+struct ProductEnd {
+  float factor = 1.0F;
+  float addend_factor = 1.0F;
+  const float* addend = nullptr;  ///< null, or [rows, columns]
+  bool rounds_each = false;
+  bool rounds_last = false;
+};
+
+/// A rectangle of a product. Its first row and column begin a panel.
+struct ProductBlock {
+  const float* left = nullptr;   ///< panels of rows, [panel][inner][tile_rows]
+  const float* right = nullptr;  ///< panels of columns, [panel][inner][tile_columns]
+  std::int64_t inner = 0;
+  std::int64_t first_row = 0, end_row = 0;
+  std::int64_t first_column = 0, end_column = 0;
+  bool symmetric = false;  ///< elements (i, j) with i >= j are computed and stored at (j, i) too
+  float* product = nullptr;
+  std::int64_t columns = 0;  ///< of the product
+  float* partials =
+      nullptr;  ///< scratch: product_slots * tile_rows * tile_columns floats for every tile of the block
+};
+
+/// Values kept for an element between the 8 blocks of R18: three partial folds and an unfinished chain.
+inline constexpr int product_slots = 4;
+
+struct MatrixKernels {
+  std::int64_t tile_rows, tile_columns;  ///< lanes of a panel of the left, of the right factor
+  /// Packs the panel of `lanes` rows from first_row on, [inner][lanes], each element cast to bf16 and widened with
+  /// `rounds`. Lanes past the last row are +0.
+  void (*pack)(const MatrixFactor& factor, std::int64_t first_row, std::int64_t lanes,
+               std::int64_t inner, bool rounds, float* panel);
+  void (*product_block)(const ProductBlock& block, const ProductEnd& end);
+
+  /// target[i] = factor * source[i], with `rounds` cast to bf16 and widened. target may be source.
+  void (*scale)(float factor, const float* source, float* target, bool rounds, std::int64_t numel);
+  /// target[i] = source[i] / divisor in fp64, cast to fp32, and as above. target may be source.
+  void (*divide)(double divisor, const float* source, float* target, bool rounds,
+                 std::int64_t numel);
+  /// target[j * rows + i] = source[i * columns + j] for rows first_row to end_row.
+  void (*transpose)(std::int64_t rows, std::int64_t columns, std::int64_t first_row,
+                    std::int64_t end_row, const float* source, float* target);
+
+  /// sign_flip: of the gradient, 0 or 0x80000000. direction may be grad.
+  void (*momentum)(float momentum, float rest, bool nesterov, std::uint32_t sign_flip,
+                   const float* grad, float* exp_avg, float* direction, std::int64_t numel);
+  /// lr_weight_decay is not used without `decay`.
+  void (*muon_update)(float step_size, bool decay, float lr_weight_decay, const float* orthogonal,
+                      float* master, std::int64_t numel);
+};
+
+/// The table of one instruction set; Isa::best is resolved. Errors: as best_isa().
+const MatrixKernels& matrix_kernels(Isa isa);
+
+}  // namespace zeroproof::cuda::host
