@@ -19,6 +19,10 @@ const KernelTable& host_ops() {
     all.grad_max_accumulate = host::grad_max_accumulate;
     all.lamb_norms = host::lamb_norms;
     all.lamb_trust_ratio = host::lamb_trust_ratio;
+    all.muon_momentum = host::muon_momentum;
+    all.newton_schulz = host::newton_schulz;
+    all.muon_step_size = host::muon_step_size;
+    all.muon_update = host::muon_update;
     all.clip = host::clip;
     all.clip_value = host::clip_value;
     all.cast_to_bf16 = host::cast_to_bf16;

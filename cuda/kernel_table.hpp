@@ -11,6 +11,7 @@
 #include "common/contracts/grad_scale.hpp"
 #include "common/contracts/grad_sum.hpp"
 #include "common/contracts/lamb.hpp"
+#include "common/contracts/muon.hpp"
 #include "common/contracts/scale_recipe.hpp"
 #include "cuda/host/fold_plan.hpp"
 #include "cuda/host/update_operations.hpp"
@@ -33,6 +34,10 @@ struct KernelTable : UpdateOperations {
   GradMaxAccumulateFn* grad_max_accumulate;
   LambNormsFn* lamb_norms;
   LambTrustRatioFn* lamb_trust_ratio;
+  MuonMomentumFn* muon_momentum;
+  NewtonSchulzFn* newton_schulz;
+  MuonStepSizeFn* muon_step_size;
+  MuonUpdateFn* muon_update;
   ClipFn* clip;
   ClipValueFn* clip_value;
   CastToBf16Fn* cast_to_bf16;

@@ -153,14 +153,47 @@ void check_grad_home(const OptimizerSetup& setup) {
         "the other ranks read it in place", "use windows off, or stage 1, 2 or 3");
 }
 
+/// Matrices have two dimensions, and parts that make up periods of their rows or columns (R28).
+void check_parts(const OptimizerSetup& setup) {
+  const std::vector<TensorSlot>& tensors = setup.layout->tensors();
+  const std::vector<TensorMatrix> whole =
+      setup.matrices.empty() ? matrices_of(*setup.layout) : setup.matrices;
+  for (std::size_t i = 0; i < setup.matrix_tensors.size(); ++i) {
+    const auto& [is_matrix, by_columns, widths] = setup.matrix_tensors[i];
+    if (!is_matrix) continue;
+    check(tensors[i].shape.size() == 2,
+          "tensor " + tensors[i].name + " of " + std::to_string(tensors[i].shape.size()) +
+              " dimensions is a matrix",
+          "a matrix has rows and columns (R28)", "make matrix_tensors with make_matrix_tensors");
+    std::int64_t period = 0;
+    bool has_widths = true;
+    for (const std::int64_t width : widths) {
+      has_widths &= width >= 1 && width <= BlockGrid::most;
+      period += width;
+    }
+    const std::int64_t extent = by_columns ? whole[i].columns : whole[i].rows;
+    check(widths.empty() || (has_widths && extent % period == 0),
+          "tensor " + tensors[i].name + " has " + std::to_string(extent) +
+              (by_columns ? " columns" : " rows") + " and parts with a period of " +
+              std::to_string(period),
+          "every row or column belongs to one part (R28)",
+          "make matrix_tensors with make_matrix_tensors");
+  }
+}
+
 void check_matrices(const OptimizerSetup& setup) {
-  if (!has_scales(setup.param_dtype)) return;
+  const bool scales = has_scales(setup.param_dtype), muon = traits_of(setup.hyper.rule).matrices;
+  if (!scales && !muon) return;
   check(!setup.matrices.empty() || setup.placement.empty() || ranks_of(setup.tp) == 1,
-        "parameters of " + std::string(name(setup.param_dtype)) + " are split over " +
-            std::to_string(ranks_of(setup.tp)) + " TP ranks without their undistributed matrices",
-        "scales belong to blocks of the undistributed tensors (R24)",
+        (scales ? "parameters of " + std::string(name(setup.param_dtype))
+                : std::string("parameters of the rule muon")) +
+            " are split over " + std::to_string(ranks_of(setup.tp)) +
+            " TP ranks without their undistributed matrices",
+        scales ? "scales belong to blocks of the undistributed tensors (R24)"
+               : "it orthogonalises undistributed matrices (R28)",
         "set OptimizerSetup::matrices");
-  blocks_of(setup);
+  blocks_of(setup);  // checks the elements
+  check_parts(setup);
 }
 
 void check_placement(const OptimizerSetup& setup) {

@@ -38,6 +38,21 @@ void require_formats(const OptimizerSetup& setup) {
           "use bf16, one TP rank, or do not offload");
 }
 
+/// What the rule muon supports, and its settings (R28).
+void require_muon(const OptimizerSetup& setup) {
+  if (!traits_of(setup.hyper.rule).matrices) return;
+  require(setup.state_formats.plain(),
+          "the rule muon with state or a master that is not stored in fp32",
+          "the momentum of matrices is stored before their masters move",
+          "use fp32 for state and master, or another rule");
+  require(!setup.offload.on(), "the rule muon with offloaded state",
+          "matrices are brought together from state in the rank's memory",
+          "do not offload, or use another rule");
+  const MuonSettings& muon = setup.hyper.muon;
+  host::newton_schulz(setup.exec, muon.newton_schulz, 0, 0, {}, {});
+  host::muon_step_size(muon, {}, 1, 1);
+}
+
 void require_numel(std::string_view buffer, std::size_t size, std::size_t expected) {
   require(size == expected,
           "the state's " + std::string(buffer) + " has " + std::to_string(size) +
@@ -66,6 +81,7 @@ const OptimizerSetup& validate(const OptimizerSetup& setup) {
   validate_setup(setup);
   require_ranges(setup);
   require_formats(setup);
+  require_muon(setup);
   return setup;
 }
 

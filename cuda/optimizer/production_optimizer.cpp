@@ -28,7 +28,10 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
              .scales = params_.scales ? &params_.scales : nullptr,
              .tiles = memory_.blocks.get(),
              .column_params = params_.columns.store(),
-             .column_scales = params_.columns.scales()} {
+             .column_scales = params_.columns.scales(),
+             .matrices = layout_.matrices.get(),
+             .orthogonal = &memory_.orthogonal,
+             .messages = &memory_.messages} {
   if (!layout_.split) {
     step_ = make_step(shard_);
     return;

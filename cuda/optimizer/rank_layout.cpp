@@ -11,6 +11,11 @@ OptimizerSetup adapt(OptimizerSetup setup, Space space) {
   return setup;
 }
 
+std::unique_ptr<MatrixExchange> exchange_of(const OptimizerSetup& setup) {
+  if (!traits_of(setup.hyper.rule).matrices) return nullptr;
+  return std::make_unique<MatrixExchange>(setup, gather_matrix_parts(setup));
+}
+
 }  // namespace
 
 RankLayout::RankLayout(const OptimizerSetup& given, Space space,
@@ -20,7 +25,8 @@ RankLayout::RankLayout(const OptimizerSetup& given, Space space,
       ranges(state_ranges(setup)),
       pieces(setup.layout->pieces(ranges)),
       plans(plan_buckets(setup)),
-      split(setup.offload.on() ? std::make_unique<StateSplit>(setup, ranges) : nullptr) {}
+      split(setup.offload.on() ? std::make_unique<StateSplit>(setup, ranges) : nullptr),
+      matrices(exchange_of(setup)) {}
 
 std::vector<Piece> RankLayout::resident_pieces() const {
   return cuda::resident_pieces(*setup.layout, ranges, split.get());

@@ -71,6 +71,8 @@ RankMemory::RankMemory(const RankLayout& layout, Space space,
       master(ledger, MemoryClass::master, layout.resident_numel(), master_dtype(layout.setup)),
       state(layout.setup.hyper, layout.setup.state_formats, layout.resident_numel(),
             blocks_of_state(layout.setup, layout.resident_pieces()), ledger),
+      orthogonal(ledger, MemoryClass::state, layout.matrices ? total_numel(layout.ranges) : 0,
+                 DType::fp32),
       blocks(state_blocks_of(layout, space, state, master)) {}
 
 MemoryUse RankMemory::use() const {
@@ -85,6 +87,7 @@ MemoryUse RankMemory::use() const {
 std::string RankMemory::damaged_guard() const {
   if (!grad->guards_intact()) return "grad";
   if (!master->guards_intact()) return "master";
+  if (!orthogonal->guards_intact()) return std::string(name(BufferId::orthogonal));
   for (const StateSlot slot : all_state_slots) {
     if (!state[slot].guards_intact()) return std::string(name(slot));
     if (!state.scales(slot).guards_intact()) return std::string(name(scales_of(slot)));

@@ -39,6 +39,7 @@ struct RankMemory {
   CountedBuffer grad;  ///< G, unless it is a micro-batch gradient, then later phases' values
   CountedBuffer master;
   RuleState state;
+  CountedBuffer orthogonal;  ///< rule muon: [shard_numel] fp32, elements of O (R28); else empty
   const std::unique_ptr<StateBlocks> blocks;  ///< null: all is fp32, or kernels read and store it
 };
 

@@ -50,8 +50,8 @@ class GrowingBuffer {
   CountedBuffer buffer_;
 };
 
-/// Memory of one rank. Used by one thread at a time: reductions and gathers of a step never run
-/// concurrently.
+/// Memory of one rank. Used by one thread at a time: reductions, updates and gathers of a step
+/// never run concurrently.
 class GradMemory {
  public:
   /// guarded: memory is NaN after allocation and after every last use (OptimizerSetup::guards).
@@ -61,6 +61,7 @@ class GradMemory {
         in(ledger, MemoryClass::comm_buffer, guarded, {comm_groups.comm}),
         gathered(ledger, MemoryClass::comm_buffer, guarded, {comm_groups.replicas, comm_groups.tp}),
         tp_sum(ledger, MemoryClass::grad_nodes, guarded),
+        matrices(ledger, MemoryClass::comm_buffer, guarded),
         ledger_(ledger),
         guarded_(guarded) {}
 
@@ -74,6 +75,7 @@ class GradMemory {
   GrowingBuffer in;        ///< received parts
   GrowingBuffer gathered;  ///< data exchanged by instances or TP ranks
   GrowingBuffer tp_sum;    ///< a micro-batch gradient with all TP parts
+  GrowingBuffer matrices;  ///< whole matrices of the rule muon (R28)
 
   /// Content of newly allocated memory.
   BufferFill fill() const { return guarded_ ? BufferFill::poison : BufferFill::untouched; }

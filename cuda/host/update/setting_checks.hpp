@@ -78,14 +78,16 @@ inline void check_settings(const OptimizerHyper& hyper) {
           "every element is clipped to [-clip_value, clip_value] in fp32",
           "use a positive number representable in fp32, or do not clip by value");
   const RuleTraits& rule = traits_of(hyper.rule);
-  const bool is_sgd = rule.momentum();
-  require(is_sgd || (hyper.momentum == 0 && hyper.dampening == 0),
-          "momentum is " + text(hyper.momentum) + " and dampening " + text(hyper.dampening) +
-              " without the rule sgd",
-          "no other rule has a momentum buffer", "use the rule sgd, or set both to 0");
-  require(!hyper.nesterov || (is_sgd && hyper.momentum > 0 && hyper.dampening == 0),
-          "nesterov is on without the rule sgd, a momentum above 0 and a dampening of 0",
-          "it uses an undamped momentum buffer", "change these settings or turn nesterov off");
+  const bool is_sgd = rule.momentum(), has_momentum = is_sgd || rule.matrices;
+  require(has_momentum || hyper.momentum == 0,
+          "momentum is " + text(hyper.momentum) + " for the rule " + std::string(rule.name),
+          "only sgd and muon have momentum", "use one of these rules, or set it to 0");
+  require(is_sgd || hyper.dampening == 0,
+          "dampening is " + text(hyper.dampening) + " for the rule " + std::string(rule.name),
+          "only sgd has a momentum buffer that is damped", "use the rule sgd, or set it to 0");
+  require(!hyper.nesterov || (has_momentum && hyper.momentum > 0 && hyper.dampening == 0),
+          "nesterov is on without the rule sgd or muon, a momentum above 0 and a dampening of 0",
+          "it uses undamped momentum", "change these settings or turn nesterov off");
   require(!hyper.amsgrad || rule.amsgrad(), "amsgrad is on for the rule " + std::string(rule.name),
           "only adamw and adam keep the largest second moment",
           "use one of these rules, or turn amsgrad off");

@@ -28,6 +28,12 @@ double decay_coefficient(const OptimizerHyper& hyper) {
   return hyper.weight_decay;
 }
 
+/// Under muon the family defines the weight of the new gradient (R5).
+double dampening_of(const OptimizerHyper& hyper) {
+  const bool averages = traits_of(hyper.rule).matrices && hyper.muon.family == MomentumFamily::ema;
+  return averages ? hyper.momentum : hyper.dampening;
+}
+
 }  // namespace
 
 StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_loss_scale,
@@ -54,7 +60,7 @@ StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_l
   scalars.weight_decay = static_cast<float>(hyper.weight_decay);
   scalars.lr = static_cast<float>(hyper.lr);
   scalars.momentum = static_cast<float>(hyper.momentum);
-  scalars.one_minus_dampening = static_cast<float>(1.0 - hyper.dampening);
+  scalars.one_minus_dampening = static_cast<float>(1.0 - dampening_of(hyper));
   scalars.has_decay = decay_coefficient(hyper) != 0.0 ? 1 : 0;
   scalars.is_first = t == 1 ? 1 : 0;
   return scalars;

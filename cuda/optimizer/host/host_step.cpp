@@ -41,6 +41,7 @@ HostStep::HostStep(RankShard& shard, bool fused, const KernelTable& ops)
       scaled_(scaled_casts(shard, ops_)),
       global_norm_(setup_.hyper.norm, setup_.clip_groups.count()),
       trust_(setup_),
+      matrices_(shard, ops_),
       max_norms_(max_norms_of(setup_.clip_groups, setup_.hyper.max_norm)),
       grad_norm_(max_norms_.size(), 0.0),
       clip_coef_(max_norms_.size(), 1.0F) {}
@@ -50,6 +51,7 @@ void HostStep::take_counters(const FullState& state) {
   scaler_ = state.scaler;
   found_inf_ = 0;
   trust_.reset();
+  matrices_.reset();
 }
 
 void HostStep::load(const FullState& state) {
@@ -173,6 +175,12 @@ void HostStep::clip() {
 }
 
 void HostStep::prepare_update() {
+  if (matrices_) {
+    updated().run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+      if (matrices_.has(piece) && steps_.updated(piece)) move_momentum(exec, piece);
+    });
+    matrices_.orthogonalise(steps_);
+  }
   if (!trust_) return;
   collect_trust_norms();
   trust_.finish(ops_, setup_.stage > 0 ? setup_.comm : nullptr, setup_.tp, steps_);
@@ -206,9 +214,27 @@ void HostStep::add_norms_of(const Exec& exec, const Piece& piece, const host::Fu
                   state.slots[StateSlot::exp_avg], state.slots[StateSlot::exp_avg_sq], norms);
 }
 
+void HostStep::move_momentum(const Exec& exec, const Piece& piece) const {
+  const MuonMomentumOptions options{setup_.hyper.nesterov, setup_.hyper.maximize};
+  const StepScalars& scalars = steps_.scalars(piece);
+  const auto move = [&](const Piece& range, Span<const float> grad) {
+    ops_.muon_momentum(exec, options, scalars, grad, state_.part(StateSlot::exp_avg, range),
+                       matrices_.elements(range));
+  };
+  if (!fused_) return move(piece, part(grad_, piece));
+  sum_.read(exec, piece, [&](const Piece& range, Span<const float> sum) {
+    const Span<float> grad = matrices_.elements(range);
+    ops_.unscale(exec, scalars.inv_scale, sum, grad);
+    ops_.clip(exec, clip_coef_[clip_group(range)], grad, grad);
+    if (setup_.hyper.clip_value)
+      ops_.clip_value(exec, static_cast<float>(*setup_.hyper.clip_value), grad);
+    move(range, grad);
+  });
+}
+
 void HostStep::update_pieces() {
   const auto can_join = [&](const Piece& a, const Piece& b) {
-    return steps_.same_scalars(a, b) && trust_.same(a, b);
+    return steps_.same_scalars(a, b) && trust_.same(a, b) && matrices_.same(a, b);
   };
   updated().run_joined(setup_.exec, can_join, [&](const Exec& exec, const Piece& piece) {
     if (steps_.updated(piece)) update_piece(exec, piece);
@@ -217,6 +243,8 @@ void HostStep::update_pieces() {
 }
 
 void HostStep::update_piece(const Exec& exec, const Piece& piece) {
+  if (matrices_.has(piece))
+    return matrices_.update(exec, steps_.scalars(piece), piece, state_of(piece).master);
   const auto* grad =
       static_cast<const float*>(grad_of(piece).data);  // phases store g in the buffer
   update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece),
@@ -271,6 +299,7 @@ std::vector<ExposedBuffer> HostStep::exposed(Phase phase) {
       if (steps_.per_tensor())
         buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});
       if (trust_) buffers.push_back(trust_.exposed());
+      if (matrices_) buffers.push_back(matrices_.exposed(ranges_));
       return buffers;
     case Phase::cast:
     case Phase::gather:
@@ -316,10 +345,17 @@ void HostStep::update_fused() {
   };
   const auto can_join = [&](const Piece& a, const Piece& b) {
     return steps_.same_scalars(a, b) && can_round_together(a, b) && same_clip_group(a, b) &&
-           trust_.same(a, b);
+           trust_.same(a, b) && matrices_.same(a, b);
   };
   updated().run_joined(setup_.exec, can_join, [&](const Exec& exec, const Piece& piece) {
     if (!steps_.updated(piece)) return;
+    if (matrices_.has(piece)) {
+      matrices_.update(exec, steps_.scalars(piece), piece, state_of(piece).master);
+      if (options.casts) cast_piece(exec, piece, 1);
+      if (collects)
+        for (const auto& cast : scaled_) cast->collect(exec, piece);
+      return;
+    }
     host::FusedOptions with = options;
     with.trust_ratio = trust_.of(piece);
     if (setup_.param_rounding == ParamRounding::nearest) return update(exec, with, piece);
@@ -381,7 +417,7 @@ RoundingDraw HostStep::draw(const Piece& piece, std::uint64_t updates_ahead) con
   return {setup_.seed, steps_.applied(piece) + updates_ahead, static_cast<std::uint64_t>(index)};
 }
 
-void HostStep::cast_piece(const Exec& exec, const Piece& piece) {
+void HostStep::cast_piece(const Exec& exec, const Piece& piece, std::uint64_t updates_ahead) {
   if (setup_.state_formats.master == MasterFormat::bf16) {  // it has been rounded
     std::ranges::copy(bf16_master_of(piece), params_as<bf16>(piece).begin());
     return;
@@ -394,7 +430,8 @@ void HostStep::cast_piece(const Exec& exec, const Piece& piece) {
     return;
   }
   for_draws(piece, [&](const Piece& row) {
-    ops_.stochastic_cast_to_bf16(exec, draw(row, 0), state_of(row).master, params_as<bf16>(row));
+    ops_.stochastic_cast_to_bf16(exec, draw(row, updates_ahead), state_of(row).master,
+                                 params_as<bf16>(row));
   });
 }
 

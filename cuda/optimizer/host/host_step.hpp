@@ -11,6 +11,7 @@
 #include "cuda/optimizer/host/scaled_cast.hpp"
 #include "cuda/optimizer/host/step_sum.hpp"
 #include "cuda/optimizer/host/trust_ratios.hpp"
+#include "cuda/optimizer/matrices/matrix_updates.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 #include "cuda/optimizer/state/tensor_steps.hpp"
 
@@ -72,6 +73,8 @@ class HostStep : public LocalStep {
   }
   void add_norms_of(const Exec& exec, const Piece& piece, const host::FusedState& state,
                     TrustNorms& norms);
+  /// Phase update of a piece of a matrix (R28): its momentum, and the direction of its step.
+  void move_momentum(const Exec& exec, const Piece& piece) const;
   virtual void update_pieces();
   /// piece: of one tensor, or joined ones that have the same scalars and trust ratio.
   virtual void update_piece(const Exec& exec, const Piece& piece);
@@ -114,7 +117,7 @@ class HostStep : public LocalStep {
   Span<T> params_as(const Piece& piece) const {
     return {static_cast<T*>(params_of(piece).data), static_cast<std::size_t>(piece.numel)};
   }
-  void cast_piece(const Exec& exec, const Piece& piece);
+  void cast_piece(const Exec& exec, const Piece& piece, std::uint64_t updates_ahead = 0);
   /// True if two neighbours draw neighbouring random words in the same step, or none.
   bool can_round_together(const Piece& a, const Piece& b) const;
   /// Clip group of a piece: selects its norm and coefficient (R12).
@@ -143,6 +146,7 @@ class HostStep : public LocalStep {
   const std::vector<std::unique_ptr<ScaledCast>> scaled_;  ///< of scaled_shards(); empty: no scales
   GlobalNorm global_norm_;
   TrustRatios trust_;
+  MatrixUpdates matrices_;
   LossScalerState scaler_;
   std::uint32_t found_inf_ = 0;
   const std::vector<std::optional<double>> max_norms_;  // [clip groups], as the two below

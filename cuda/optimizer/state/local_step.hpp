@@ -10,8 +10,10 @@
 
 #include "common/contracts/lamb.hpp"
 #include "common/step/distributed_optimizer.hpp"
+#include "cuda/comm/exchange/grad_memory.hpp"
 #include "cuda/host/base/piece_loop.hpp"
 #include "cuda/offload/state_split.hpp"
+#include "cuda/optimizer/matrices/matrix_exchange.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 #include "cuda/optimizer/params/param_scales.hpp"
 #include "cuda/optimizer/params/param_store.hpp"
@@ -38,6 +40,11 @@ struct RankShard {
   /// Codes and scales of the column-wise copy; both null if it has none besides those of params.
   ParamStore* column_params = nullptr;
   ParamScales* column_scales = nullptr;
+  /// The exchange of matrices, their elements of O, [shard_numel] fp32, and memory for messages
+  /// (R28); null: the rule updates no matrices.
+  const MatrixExchange* matrices = nullptr;
+  CountedBuffer* orthogonal = nullptr;
+  GradMemory* messages = nullptr;
 };
 
 /// The shard once for every code of its masters (R24), with the params and scales of that code:
@@ -109,7 +116,8 @@ class LocalStep {
   virtual void norm() = 0;
   virtual void clip() = 0;
   /// Start of phase update: values over all elements that are needed before the first of them moves
-  /// (trust ratios, R6). No-op for the other rules. Collective over comm (from stage 1 on) and tp.
+  /// (trust ratios, R6; orthogonalised momentum, R28). No-op for the other rules. Collective over
+  /// comm (from stage 1 on) and tp.
   virtual void prepare_update() {}
   /// Before it: the norms of elements whose state is elsewhere, [num_tensors], which it adds to its
   /// own.

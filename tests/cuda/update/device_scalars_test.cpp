@@ -78,6 +78,16 @@ TEST_CASE("device: the decay coefficient is the rule's") {
   CHECK(device::step_scalars(hyper, 1, 0, 1).has_decay == 1);  // weight_decay
 }
 
+TEST_CASE("device: under muon the family defines the weight of the new gradient") {
+  if (!usable()) return;
+  OptimizerHyper hyper;
+  hyper.rule = UpdateRule::muon;
+  hyper.momentum = 0.9375;
+  CHECK(device::step_scalars(hyper, 1, 0, 1).one_minus_dampening == 0.0625F);
+  hyper.muon.family = MomentumFamily::heavy_ball;
+  CHECK(device::step_scalars(hyper, 1, 0, 1).one_minus_dampening == 1);
+}
+
 TEST_CASE("device: steps and settings outside of R5") {
   if (!usable()) return;
   const OptimizerHyper hyper;

@@ -109,6 +109,25 @@ TEST_CASE("step scalars: has_decay is the coefficient of the rule in fp64") {
   }
 }
 
+TEST_CASE("step scalars: under muon the family defines the weight of the new gradient") {
+  OptimizerHyper muon = easy();
+  muon.rule = UpdateRule::muon;
+  muon.momentum = 0.9375;
+  muon.nesterov = true;
+  const StepScalars ema = host::step_scalars(muon, 1, 0, 1);
+  CHECK(ema.momentum == 0.9375F);
+  CHECK(ema.one_minus_dampening == 0.0625F);
+  CHECK(ema.has_decay == 1);
+  CHECK(ema.step_size == 0.5F);  // of adamw
+  muon.muon.family = MomentumFamily::heavy_ball;
+  CHECK(host::step_scalars(muon, 1, 0, 1).one_minus_dampening == 1);
+  muon.lr = 0;  // the coefficient is lr * weight_decay
+  CHECK(host::step_scalars(muon, 1, 0, 1).has_decay == 0);
+  refused(muon, [](OptimizerHyper& h) { h.dampening = 0.5; });
+  refused(muon, [](OptimizerHyper& h) { h.momentum = 0; });
+  refused(muon, [](OptimizerHyper& h) { h.amsgrad = true; });
+}
+
 TEST_CASE("step scalars: ranges") {
   for (const double bad : {-1.0, inf, not_a_number}) {
     refused(easy(), [=](OptimizerHyper& h) { h.lr = bad; });

@@ -26,7 +26,7 @@ struct ScalarSettings {
       decoupled_decay;  ///< 1: the decay coefficient of the rule is lr * weight_decay, else weight_decay
 };
 
-/// Host only: the table of rules can throw, so the one fact that R5 needs from it is read before a
+/// Host only: the table of rules can throw, so the facts that R5 needs from it are read before a
 /// kernel starts.
 inline ScalarSettings scalar_settings(const OptimizerHyper& hyper) {
   ScalarSettings settings{};
@@ -34,7 +34,9 @@ inline ScalarSettings scalar_settings(const OptimizerHyper& hyper) {
   settings.weight_decay = hyper.weight_decay;
   settings.eps = hyper.eps;
   settings.momentum = hyper.momentum;
-  settings.dampening = hyper.dampening;
+  // Under muon the family defines the weight of the new gradient.
+  const bool averages = traits_of(hyper.rule).matrices && hyper.muon.family == MomentumFamily::ema;
+  settings.dampening = averages ? hyper.momentum : hyper.dampening;
   settings.beta1 = hyper.beta1;
   settings.beta2 = hyper.beta2;
   settings.bias_correction = hyper.bias_correction ? 1U : 0U;

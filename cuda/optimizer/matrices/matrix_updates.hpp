@@ -1,0 +1,73 @@
+#pragma once
+// The orthogonalised momentum of a rank's matrices in a step on the host (R28).
+
+#include <cstdint>
+#include <vector>
+
+#include "cuda/comm/exchange/packed_exchange.hpp"
+#include "cuda/kernel_table.hpp"
+#include "cuda/optimizer/matrices/matrix_exchange.hpp"
+#include "cuda/optimizer/state/local_step.hpp"
+#include "cuda/optimizer/state/tensor_steps.hpp"
+
+namespace zeroproof::cuda {
+
+class MatrixUpdates {
+ public:
+  /// Empty for a rule without matrices. The members of the shard and ops outlive this.
+  MatrixUpdates(const RankShard& shard, const KernelTable& ops);
+  explicit operator bool() const { return exchange_ != nullptr; }
+
+  /// Whether a piece is of a matrix.
+  bool has(const Piece& piece) const { return has(piece.tensor); }
+  bool has(std::int64_t tensor) const {
+    return exchange_ != nullptr && exchange_->matrix_of(tensor) >= 0;
+  }
+  /// Whether both are updated by one call, as far as matrices are concerned.
+  bool same(const Piece& a, const Piece& b) const {
+    return a.tensor == b.tensor || (!has(a) && !has(b));
+  }
+
+  /// +0 for all elements.
+  void reset();
+
+  /// The elements of a piece: e before orthogonalise(), and elements of O after it.
+  Span<float> elements(const Piece& piece) const { return part(*orthogonal_, piece); }
+
+  /// Replaces e of all updated matrices by O, and all other elements by +0. Makes the step sizes.
+  /// Collective over comm (from stage 1 on) and tp.
+  void orthogonalise(const TensorSteps& steps);
+
+  /// Updates the masters of a piece of a matrix.
+  void update(const Exec& exec, const StepScalars& scalars, const Piece& piece,
+              Span<float> master) const;
+
+  ExposedBuffer exposed(const std::vector<FlatRange>& ranges) const {
+    return {BufferId::orthogonal, (*orthogonal_)->view(), ranges};
+  }
+
+ private:
+  void set_zero(const MatrixExchange::Updated& wanted);
+  void make_step_sizes(const TensorSteps& steps);
+  /// The elements of a batch: MatrixMessages in memory.
+  struct Places {
+    std::vector<Stretches> away, here;  ///< [ranks]
+    std::vector<Move> own_to_whole, own_to_shard;
+  };
+  Places places_of(const MatrixMessages& messages, float* whole) const;
+  void exchange(const std::vector<Stretches>& send, const std::vector<Stretches>& receive);
+  void complete_over_tp(const MatrixBatch& batch, const MatrixExchange::Updated& updated,
+                        float* whole);
+  void compute(const MatrixBatch& batch, const MatrixExchange::Updated& updated,
+               float* whole) const;
+
+  const OptimizerSetup& setup_;
+  const KernelTable& ops_;
+  const host::PieceLoop& pieces_;
+  const MatrixExchange* const exchange_;
+  CountedBuffer* const orthogonal_;
+  GradMemory* const memory_;
+  std::vector<std::vector<float>> step_sizes_;  // [matrices][parts]
+};
+
+}  // namespace zeroproof::cuda
