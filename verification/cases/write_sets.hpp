@@ -24,7 +24,8 @@ constexpr bool may_write(Phase phase, BufferId storage) {
       return storage == B::clip_coef || storage == B::grad_sum || storage == B::grad;
     case Phase::update:
       return is_state(storage) || is_state_scale(storage) || storage == B::applied_steps ||
-             storage == B::tensor_steps || storage == B::trust_ratio || storage == B::param_shard;
+             storage == B::tensor_steps || storage == B::trust_ratio || storage == B::orthogonal ||
+             storage == B::param_shard;
     case Phase::cast:
       return storage == B::param_shard || storage == B::amax || storage == B::amax_history ||
              storage == B::param_scale || storage == B::param_scale_inv ||

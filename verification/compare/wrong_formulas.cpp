@@ -470,7 +470,8 @@ std::optional<GradFactor> grad_factor(const Assumed& right, Span<const UpdateRes
 
 std::optional<std::vector<std::string>> wrong_formulas(const UpdateSetup& setup,
                                                        Span<const UpdateResults> tensors) {
-  if (traits_of(setup.hyper.rule).trust_ratio) return std::nullopt;
+  const RuleTraits& rule = traits_of(setup.hyper.rule);
+  if (rule.trust_ratio || rule.matrices) return std::nullopt;
   Assumed right;
   right.moments = right.master = setup;
   if (wrong_results(right, tensors) < enough) return std::nullopt;

@@ -80,7 +80,8 @@ bool AnyOrder::applies(Phase phase, const ExposedBuffer& buffer) const {
              has(BufferId::master) &&
              std::ranges::all_of(kept_slots(setup_.hyper),
                                  [&](StateSlot slot) { return has(buffer_of(slot)); }) &&
-             setup_.missing_grad == MissingGrad::zero && !traits_of(setup_.hyper.rule).trust_ratio;
+             setup_.missing_grad == MissingGrad::zero &&
+             !traits_of(setup_.hyper.rule).trust_ratio && !traits_of(setup_.hyper.rule).matrices;
     default:
       return false;
   }

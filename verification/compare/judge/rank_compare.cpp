@@ -48,7 +48,7 @@ bool may_hide(const CaseSpec& spec, BufferId id) {
   const bool passing = id == BufferId::unscaled_grad || id == BufferId::grad;
   if (spec.implementation.foreign && spec.mode == Mode::whole)
     return passing || id == BufferId::norm_limbs || id == BufferId::grad_amax ||
-           id == BufferId::trust_ratio;
+           id == BufferId::trust_ratio || id == BufferId::orthogonal;
   return spec.implementation.fused && passing;
 }
 

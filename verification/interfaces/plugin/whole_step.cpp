@@ -43,6 +43,9 @@ class WholeStep final : public DistributedOptimizer {
     ZP_CHECK(setup.state_formats.plain(), ErrorCode::unavailable,
              "whole steps of a library do not support state or master other than fp32",
              "the interface has only fp32", "leave out the formats, or judge operations");
+    ZP_CHECK(!traits_of(setup.hyper.rule).matrices, ErrorCode::unavailable,
+             "whole steps of a library do not support the rule muon",
+             "the interface describes no matrices", "judge operations");
   }
 
   void load_state(const FullState& state) override {

@@ -89,6 +89,8 @@ DumpPlan::DumpPlan(const Experiment& experiment, Content content) : layout_(expe
   }
   if (traits_of(setup.hyper.rule).trust_ratio)
     buffers_.push_back({"trust_ratio", BufferId::trust_ratio, SafeDType::f32, false, {tensors}});
+  if (traits_of(setup.hyper.rule).matrices)
+    buffers_.push_back({"orthogonal", BufferId::orthogonal, SafeDType::f32, true, {}});
   buffers_.push_back({"master", BufferId::master, SafeDType::f32, true, {}});
   buffers_.push_back({"applied_steps", BufferId::applied_steps, SafeDType::u64, false, {}});
   if (per_tensor)

@@ -4,6 +4,7 @@
 //   <buffer>.<step>.<parameter>   master (F32), the rule's state (F32: exp_avg, exp_avg_sq, max_exp_avg_sq,
 //                                 momentum_buffer), param and, with columnwise, param_columns (the parameter dtype), in
 //                                 the parameter's shape, columns by rows where that is transposed: no padding
+//   orthogonal.<step>.<parameter> of the rule muon (F32): results of Newton-Schulz, +0 for tensors that are no matrices
 //   grad_sum, grad                with --dump-gradients, and in a file of --expect: G, times the loss scale and the divisor
 //                                 (F32), and the clipped gradient (NaN if the step was skipped), in the parameter's shape
 //   <scales>.<step>.<parameter>   with parameters of 8 bits (R24), in blocks down by blocks across: amax (U32, bits),

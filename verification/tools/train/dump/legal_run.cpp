@@ -61,6 +61,8 @@ LegalRun::LegalRun(const Experiment& experiment, const FullState& start, bool de
           "they depend on the parameters, so that rounding errors are fed back");
   require(!traits_of(setup_.hyper.rule).trust_ratio, "the rule lamb",
           "its trust ratio has no bound over several steps");
+  require(!traits_of(setup_.hyper.rule).matrices, "the rule muon",
+          "every element of a matrix depends on all of its elements");
   require(!has_scales(setup_.param_dtype), "parameters of 8 bits",
           "their scales depend on the order of operations");
   require(setup_.param_rounding == ParamRounding::nearest, "stochastic rounding",

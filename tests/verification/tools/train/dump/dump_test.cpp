@@ -57,7 +57,7 @@ void check_dump_of(const std::string& recipe, DType dtype) {
     const reference::DenseOptimizer& optimizer = baseline.optimizer();
     for (const BufferId id :
          {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
-          BufferId::momentum_buffer, BufferId::param_full}) {
+          BufferId::momentum_buffer, BufferId::orthogonal, BufferId::param_full}) {
       const TensorView view = optimizer.buffer(id);
       const std::string buffer = id == BufferId::param_full ? "param" : std::string(name(id));
       for (const TensorSlot& slot : experiment.layout().tensors()) {
@@ -103,6 +103,7 @@ TEST_CASE("a dump has the numbers of the undistributed optimizer, for every rule
   check_dump_of("sgd", DType::fp16);
   check_dump_of("adam", DType::fp32);
   check_dump_of("lamb", DType::fp16);
+  check_dump_of("muon-heavy-max", DType::fp32);
   for (const Recipe& recipe : recipes()) {
     if (recipe.name.find("amsgrad") != std::string_view::npos ||
         recipe.name.find("idle") != std::string_view::npos ||
