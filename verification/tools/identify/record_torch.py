@@ -89,9 +89,9 @@ def write_step(path, tensors, metadata):
     """A safetensors file: 8 bytes of length, JSON, data. All tensors are fp32."""
     header, data, position = {"__metadata__": metadata}, [], 0
     for name in sorted(tensors):
-        values = tensors[name].detach().contiguous().reshape(-1)
+        values = tensors[name].detach().contiguous()
         raw = ctypes.string_at(values.data_ptr(), 4 * values.numel()) if values.numel() else b""
-        header[name] = {"dtype": "F32", "shape": [values.numel()], "data_offsets": [position, position + len(raw)]}
+        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [position, position + len(raw)]}
         data.append(raw)
         position += len(raw)
     text = json.dumps(header, separators=(",", ":")).encode()
