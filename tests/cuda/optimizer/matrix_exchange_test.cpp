@@ -6,8 +6,8 @@
 #include <set>
 
 #include "cuda/optimizer/matrices/matrix_exchange.hpp"
+#include "tests/cuda/optimizer/muon_truth.hpp"
 #include "tests/cuda/optimizer/muon_world.hpp"
-#include "tests/cuda/optimizer/simple_muon_step.hpp"
 #include "tests/support/shard_maps.hpp"
 
 namespace matrix_exchange_test {

@@ -6,8 +6,8 @@
 #include "common/comm/recording.hpp"
 #include "common/comm/self.hpp"
 #include "tests/cuda/expect_error.hpp"
+#include "tests/cuda/optimizer/muon_truth.hpp"
 #include "tests/cuda/optimizer/muon_world.hpp"
-#include "tests/cuda/optimizer/simple_muon_step.hpp"
 #include "tests/support/values.hpp"
 
 namespace step_muon_test {

@@ -1,27 +1,15 @@
 #pragma once
-// A step of the rule muon by the text of the contract (R28), one tensor after another.
+// The step of one matrix by the rule muon (R28), undistributed, by the text of the contract.
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "common/contracts/muon.hpp"
-#include "common/contracts/step_scalars.hpp"
 #include "common/step/matrix_tensors.hpp"
-#include "cuda/host/operations.hpp"
 #include "tests/cuda/update/simple_muon.hpp"
 
 namespace zeroproof::tests {
-
-/// A matrix, row after row.
-struct SimpleMatrix {
-  std::int64_t rows = 0, columns = 0;
-  std::vector<float> values;
-
-  float& at(std::int64_t row, std::int64_t column) { return values[row * columns + column]; }
-  float at(std::int64_t row, std::int64_t column) const { return values[row * columns + column]; }
-};
 
 /// The rows, or columns, of one part.
 inline std::vector<std::int64_t> lines_of_part(const MatrixTensor& matrix, std::size_t part,
@@ -68,38 +56,38 @@ inline SimpleMuon simple_muon(const OptimizerHyper& hyper, const StepScalars& sc
                               const float* grad, const float* master, const float* exp_avg) {
   const std::int64_t numel = rows * columns;
   SimpleMuon result;
-  SimpleMatrix e{rows, columns, {}};
+  Values e;
   for (std::int64_t i = 0; i < numel; ++i) {
     const float g = hyper.maximize ? -grad[i] : grad[i];
     const float x = scalars.momentum * exp_avg[i], y = scalars.one_minus_dampening * g;
     result.exp_avg.push_back(x + y);
     const float h = scalars.momentum * result.exp_avg.back();
-    e.values.push_back(hyper.nesterov ? y + h : result.exp_avg.back());
+    e.push_back(hyper.nesterov ? y + h : result.exp_avg.back());
   }
-  result.orthogonal.resize(e.values.size());
-  result.master.resize(e.values.size());
+  result.orthogonal.resize(e.size());
+  result.master.resize(e.size());
   for (std::size_t p = 0; numel > 0 && p < static_cast<std::size_t>(matrix.num_parts()); ++p) {
     const std::vector<std::int64_t> lines =
         lines_of_part(matrix, p, matrix.by_columns ? columns : rows);
     const auto count = static_cast<std::int64_t>(lines.size());
-    SimpleMatrix part{matrix.by_columns ? rows : count, matrix.by_columns ? count : columns, {}};
+    const std::int64_t part_rows = matrix.by_columns ? rows : count,
+                       part_columns = matrix.by_columns ? count : columns;
+    Values part;
     std::vector<std::int64_t> places;
-    for (std::int64_t i = 0; i < part.rows; ++i) {
-      for (std::int64_t j = 0; j < part.columns; ++j) {
+    for (std::int64_t i = 0; i < part_rows; ++i) {
+      for (std::int64_t j = 0; j < part_columns; ++j) {
         places.push_back(matrix.by_columns ? i * columns + lines[j] : lines[i] * columns + j);
-        part.values.push_back(e.values[places.back()]);
+        part.push_back(e[places.back()]);
       }
     }
-    const SimpleMatrix o = {
-        part.rows, part.columns,
-        simple_newton_schulz(hyper.muon.newton_schulz, part.rows, part.columns, part.values)};
-    const double z = hyper.muon.scale_factor * simple_scale(hyper.muon, part.rows, part.columns);
+    const Values o = simple_newton_schulz(hyper.muon.newton_schulz, part_rows, part_columns, part);
+    const double z = hyper.muon.scale_factor * simple_scale(hyper.muon, part_rows, part_columns);
     const auto step_size = static_cast<float>(static_cast<double>(scalars.lr) * z);
     for (std::size_t i = 0; i < places.size(); ++i) {
       const float old = master[places[i]];
-      const float a = step_size * o.values[i];
+      const float a = step_size * o[i];
       const float w = scalars.lr_weight_decay * old;
-      result.orthogonal[places[i]] = o.values[i];
+      result.orthogonal[places[i]] = o[i];
       result.master[places[i]] = old - (scalars.has_decay != 0 ? a + w : a);
     }
   }
