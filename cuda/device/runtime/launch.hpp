@@ -9,7 +9,8 @@
 //   ZP_UNROLL                       instead of #pragma unroll
 //   launch(kernel, grid, block, arguments...)  instead of <<<>>>
 //   threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, __syncthreads, __threadfence, __shfl_down_sync and
-//   __reduce_max_sync of a whole warp, clock_nanoseconds(), and atomicAdd, atomicMax and atomicOr of integers.
+//   __reduce_max_sync of a whole warp, __fmaf_rn, clock_nanoseconds(), and atomicAdd, atomicMax and atomicOr of
+//   integers.
 
 #ifdef __CUDACC__
 

@@ -4,6 +4,7 @@
 // uses it does not compile here.
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <tuple>
@@ -44,6 +45,9 @@ inline std::uint64_t clock_nanoseconds() {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
 }
+
+/// x * y + z, rounded once (R27).
+inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
 
 /// Value of the lane `delta` above, or the own one if there is none.
 template <class T>
