@@ -17,7 +17,8 @@ enum oracle_rule {
   oracle_rule_sgd,
   oracle_rule_sgd_ema,
   oracle_rule_lion,
-  oracle_rule_lamb
+  oracle_rule_lamb,
+  oracle_rule_muon
 };
 
 /* R5. The has_ members are 1 if the value after them is present. */
@@ -34,6 +35,7 @@ typedef struct {
   double momentum;
   double dampening;
   int nesterov;
+  int heavy_ball; /* of muon: its family */
   int has_max_norm;
   double max_norm;
   int has_clip_value;
@@ -100,6 +102,39 @@ void oracle_lion(int maximize, const oracle_scalars* scalars, const float* grad,
 void oracle_lamb(int maximize, const oracle_scalars* scalars, float ratio, const float* grad,
                  float* master, float* exp_avg, float* exp_avg_sq, float* u, size_t numel);
 float oracle_trust_ratio(float lr, double weight_norm, double update_norm);
+
+/* R27. product[rows, columns] of left[rows, inner] and right[columns, inner]. bf16: factors are rounded. */
+void oracle_matrix_product(int bf16, size_t rows, size_t columns, size_t inner, const float* left,
+                           const float* right, float* product);
+
+/* R28. polynomials: a, b and c of every step. orthogonal may be matrix. */
+enum oracle_form { oracle_form_fused, oracle_form_scaled_factor, oracle_form_scaled_product };
+typedef struct {
+  const double* polynomials;
+  int steps;
+  int form;
+  int bf16;
+  int adds_eps;
+  double eps;
+  int rounds_first;
+} oracle_newton_schulz_options;
+void oracle_newton_schulz(const oracle_newton_schulz_options* options, size_t rows, size_t columns,
+                          const float* matrix, float* orthogonal);
+
+/* R28. direction may be grad. */
+void oracle_muon_momentum(int nesterov, int maximize, const oracle_scalars* scalars,
+                          const float* grad, float* exp_avg, float* direction, size_t numel);
+enum oracle_scale {
+  oracle_scale_none,
+  oracle_scale_original,
+  oracle_scale_spectral,
+  oracle_scale_match_rms_adamw,
+  oracle_scale_unit_rms_norm
+};
+float oracle_muon_step_size(int scale, double scale_factor, float lr, int64_t rows,
+                            int64_t columns);
+void oracle_muon_update(const oracle_scalars* scalars, float step_size, const float* orthogonal,
+                        float* master, size_t numel);
 
 /* R8. The narrow formats as bit patterns. */
 void oracle_cast_bf16(const float* source, uint16_t* target, size_t numel);

@@ -38,9 +38,12 @@ static int ranges_hold(const oracle_hyper* hyper, int64_t t, double scale_times_
 static int options_fit(const oracle_hyper* hyper) {
   const int is_sgd = hyper->rule == oracle_rule_sgd;
   const int is_adam = hyper->rule == oracle_rule_adamw || hyper->rule == oracle_rule_adam;
-  if (hyper->nesterov && !(is_sgd && hyper->momentum > 0 && hyper->dampening == 0)) return 0;
+  const int is_muon = hyper->rule == oracle_rule_muon;
+  if (hyper->nesterov && !((is_sgd || is_muon) && hyper->momentum > 0 && hyper->dampening == 0))
+    return 0;
   if (hyper->amsgrad && !is_adam) return 0;
-  return is_sgd || (hyper->momentum == 0 && hyper->dampening == 0);
+  if (hyper->momentum != 0 && !is_sgd && !is_muon) return 0;
+  return is_sgd || hyper->dampening == 0;
 }
 
 int oracle_step_scalars(const oracle_hyper* hyper, int64_t t, int log2_loss_scale, int64_t divisor,
@@ -59,7 +62,7 @@ int oracle_step_scalars(const oracle_hyper* hyper, int64_t t, int log2_loss_scal
     step_size = hyper->lr / (1.0 - power(beta1, t));
   }
   if (hyper->rule == oracle_rule_adamw || hyper->rule == oracle_rule_lion ||
-      hyper->rule == oracle_rule_lamb)
+      hyper->rule == oracle_rule_lamb || hyper->rule == oracle_rule_muon)
     coefficient = decay;
   scalars->inv_scale = (float)(1.0 / scale_times_divisor);
   scalars->beta1 = hyper->beta1;
@@ -74,6 +77,8 @@ int oracle_step_scalars(const oracle_hyper* hyper, int64_t t, int log2_loss_scal
   scalars->lr = (float)hyper->lr;
   scalars->momentum = (float)hyper->momentum;
   scalars->one_minus_dampening = (float)(1.0 - hyper->dampening);
+  if (hyper->rule == oracle_rule_muon && !hyper->heavy_ball)
+    scalars->one_minus_dampening = (float)(1.0 - hyper->momentum);
   scalars->has_decay = coefficient != 0 ? 1 : 0;
   scalars->is_first = t == 1 ? 1 : 0;
   return 1;

@@ -37,6 +37,7 @@ inline OptimizerHyper to_hyper(const oracle_hyper& h) {
   hyper.momentum = h.momentum;
   hyper.dampening = h.dampening;
   hyper.nesterov = h.nesterov != 0;
+  if (h.heavy_ball != 0) hyper.muon.family = MomentumFamily::heavy_ball;
   hyper.max_norm.reset();
   hyper.clip_value.reset();
   if (h.has_max_norm != 0) hyper.max_norm = h.max_norm;
@@ -107,6 +108,15 @@ inline Settings valid_settings(std::uint64_t index) {
     h.momentum = dice.one_in(4) ? 0 : dice.one_in(4) ? dice.magnitude(-1074, -1) : dice.uniform();
     h.dampening = dice.one_in(2) ? 0 : dice.one_in(8) ? 1 : dice.uniform();
     h.nesterov = h.momentum > 0 && h.dampening == 0 && dice.one_in(2) ? 1 : 0;
+  }
+  if (index % 8 == 7) {  // with draws of its own, so that those of other settings stay
+    Dice muon(index, 2);
+    h.rule = oracle_rule_muon;
+    h.amsgrad = 0;
+    h.momentum = muon.one_in(4) ? 0 : muon.one_in(4) ? muon.magnitude(-1074, -1) : muon.uniform();
+    h.dampening = 0;
+    h.nesterov = h.momentum > 0 && muon.one_in(2) ? 1 : 0;
+    h.heavy_ball = muon.one_in(2) ? 1 : 0;
   }
   h.has_max_norm = dice.one_in(2) ? 1 : 0;
   h.max_norm = dice.one_in(4) ? 0 : dice.magnitude(-1074, 1023);

@@ -85,6 +85,14 @@ Operand per_element(Operand operand, std::int64_t count);
 /// The same operand with `count` values for any size.
 Operand fixed(Operand operand, std::int64_t count);
 
+/// The same operand as an array of these sizes: names of settings of the call.
+Operand shaped(Operand operand, std::vector<std::string> extents);
+
+/// The shape of an operand in a call of `numel` elements: [numel], [numel, per_element], [count] or its extents among
+/// the settings of the call.
+std::vector<std::int64_t> shape_of(const Operand& operand, std::int64_t numel,
+                                   const std::vector<OpSetting>& settings);
+
 /// The same operand in bf16: the numbers of a fill, cast.
 Operand in_bf16(Operand operand);
 

@@ -12,10 +12,6 @@ namespace {
 /// Poisoned elements after every buffer, so that a vector store past the end is detected.
 constexpr std::int64_t behind = 17;
 
-std::int64_t elements_of(const Operand& operand, std::int64_t numel) {
-  return operand.per_element > 0 ? operand.per_element * numel : operand.count;
-}
-
 bool all_poison(const std::byte* from, std::int64_t bytes) {
   for (std::int64_t i = 0; i < bytes; ++i) {
     if (from[i] != std::byte{0xFF}) return false;
@@ -36,10 +32,14 @@ OpCall::OpCall(const Op& op, const CallShape& shape) : op_(&op), shape_(shape) {
 }
 
 void OpCall::allocate() {
+  const std::vector<OpSetting> settings =
+      op_->settings ? op_->settings(*this) : std::vector<OpSetting>{};
   for (std::size_t k = 0; k < op_->operands.size(); ++k) {
     const Operand& operand = op_->operands[k];
     Buffer buffer;
-    buffer.numel = elements_of(operand, shape_.numel);
+    buffer.numel = 1;
+    for (const std::int64_t extent : shape_of(operand, shape_.numel, settings))
+      buffer.numel *= extent;
     buffer.begin = shape_.offset == 2 ? static_cast<std::int64_t>((2 * k + 1) % 5) : shape_.offset;
     buffer.memory = GuardedBuffer(buffer.begin + buffer.numel + behind, operand.dtype);
     buffers_.push_back(std::move(buffer));

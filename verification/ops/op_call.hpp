@@ -49,6 +49,8 @@ struct Operand {
       1;  ///< values for every element of the call; 0: `count` values whatever its size
   std::int64_t count = 0;
   bool cast = false;  ///< bf16: the numbers of a fill, cast (R8), instead of bit patterns in turn
+  /// Settings of the call that are its sizes, {"rows", "columns"}, in place of per_element and count; per_element is 0.
+  std::vector<std::string> extents = {};
 
   /// The format of a value in a report: an amax is stored as the bits of its fp32 number, which
   /// compare as integers.

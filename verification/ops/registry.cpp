@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "common/base/error.hpp"
 #include "verification/ops/families.hpp"
 
 namespace zeroproof::verification {
@@ -64,6 +67,28 @@ Operand fixed(Operand operand, std::int64_t count) {
   operand.count = count;
   return operand;
 }
+Operand shaped(Operand operand, std::vector<std::string> extents) {
+  operand.per_element = 0;
+  operand.extents = std::move(extents);
+  return operand;
+}
+
+std::vector<std::int64_t> shape_of(const Operand& operand, std::int64_t numel,
+                                   const std::vector<OpSetting>& settings) {
+  if (operand.extents.empty() && operand.per_element == 0) return {operand.count};
+  if (operand.extents.empty() && operand.per_element == 1) return {numel};
+  if (operand.extents.empty()) return {numel, operand.per_element};
+  std::vector<std::int64_t> shape;
+  for (const std::string& extent : operand.extents) {
+    const auto found = std::ranges::find(settings, extent, &OpSetting::name);
+    ZP_CHECK(found != settings.end(), ErrorCode::internal,
+             operand.name + " has the extent " + extent, "the call has no such setting",
+             "add it to Op::settings");
+    shape.push_back(std::get<std::int64_t>(found->value));
+  }
+  return shape;
+}
+
 Operand in_bf16(Operand operand) {
   operand.dtype = DType::bf16;
   operand.cast = true;

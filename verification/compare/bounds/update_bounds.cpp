@@ -207,6 +207,11 @@ ElementBound UpdateBounds::master(const Value& before, const Value& m, const Val
   return bound;
 }
 
+ElementBound UpdateBounds::decoupled(const Value& before, const Value& step) const {
+  const Value p = decayed(before, step);
+  return judged(p.exact, p.error);
+}
+
 void UpdateBounds::lion(const Value& grad, const BoundedState& before, UpdateBound& bound) const {
   const Value g = gradient(grad, before);
   if (!no_overflow(g, before.exp_avg)) return;

@@ -72,6 +72,8 @@ class UpdateBounds {
   /// master of adamw, adam and lamb, from new moments of known error; with amsgrad `square` is the
   /// maximum.
   ElementBound master(const Value& before, const Value& average, const Value& square) const;
+  /// master of a rule with decoupled decay, from a step of known error.
+  ElementBound decoupled(const Value& before, const Value& step) const;
 
  private:
   Value gradient(const Value& grad, const BoundedState& before) const;

@@ -19,12 +19,6 @@ namespace {
 constexpr const char* schema = "zeroproof-call/1";
 constexpr std::int64_t most_elements = std::int64_t{1} << 26;
 
-std::vector<std::int64_t> shape_of(const Operand& operand, std::int64_t numel) {
-  if (operand.per_element == 0) return {operand.count};
-  if (operand.per_element == 1) return {numel};
-  return {numel, operand.per_element};
-}
-
 template <class Number>
 Number number(const std::string& text, const std::string& flag, Number otherwise, Number most) {
   return text.empty() ? otherwise : flag_number<Number>(text, flag, 0, most);
@@ -71,6 +65,13 @@ std::string text_of(const OpSetting& setting) {
   return std::to_string(std::get<std::uint64_t>(setting.value));
 }
 
+std::vector<std::int64_t> shape_in(const Operand& operand, const CallChoice& choice) {
+  const std::vector<OpSetting> settings =
+      choice.op->settings ? choice.op->settings(OpCall(*choice.op, choice.shape))
+                          : std::vector<OpSetting>{};
+  return shape_of(operand, choice.shape.numel, settings);
+}
+
 bool is_input(const Operand& operand) { return operand.access != Access::out; }
 bool is_output(const Operand& operand) { return operand.access != Access::in; }
 
@@ -101,7 +102,7 @@ SafeMetadata metadata_of(const CallChoice& choice, const OpCall& call) {
   Json outputs = Json::array();
   for (const Operand& operand : op.operands) {
     if (!is_output(operand)) continue;
-    const SafeTensorSpec wanted = wanted_output(operand, choice.shape.numel);
+    const SafeTensorSpec wanted = wanted_output(operand, choice);
     outputs.push_back({{"name", wanted.name},
                        {"dtype", std::string(name(wanted.dtype))},
                        {"shape", wanted.shape}});
@@ -165,8 +166,8 @@ CallChoice choose_call(const CallRequest& request) {
   return choice;
 }
 
-SafeTensorSpec wanted_output(const Operand& operand, std::int64_t numel) {
-  return {"after." + operand.name, safe_dtype(operand.dtype), shape_of(operand, numel)};
+SafeTensorSpec wanted_output(const Operand& operand, const CallChoice& choice) {
+  return {"after." + operand.name, safe_dtype(operand.dtype), shape_in(operand, choice)};
 }
 
 OpCall reference_results(const CallChoice& choice) {
@@ -180,12 +181,11 @@ void write_call(const CallChoice& choice, const std::string& path, const OpCall*
   std::vector<SafeTensorSpec> specs;
   for (const Operand& operand : choice.op->operands) {
     if (!is_input(operand)) continue;
-    specs.push_back({"before." + operand.name, safe_dtype(operand.dtype),
-                     shape_of(operand, choice.shape.numel)});
+    specs.push_back(
+        {"before." + operand.name, safe_dtype(operand.dtype), shape_in(operand, choice)});
   }
   for (const Operand& operand : choice.op->operands) {
-    if (results != nullptr && is_output(operand))
-      specs.push_back(wanted_output(operand, choice.shape.numel));
+    if (results != nullptr && is_output(operand)) specs.push_back(wanted_output(operand, choice));
   }
   SafetensorsWriter writer(path, specs, metadata_of(choice, call));
   for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {

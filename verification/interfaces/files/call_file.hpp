@@ -51,7 +51,7 @@ bool describes_call(const SafetensorsReader& reader);
 CallChoice read_call(const std::string& path);
 
 /// A tensor that a program has to write.
-SafeTensorSpec wanted_output(const Operand& operand, std::int64_t numel);
+SafeTensorSpec wanted_output(const Operand& operand, const CallChoice& choice);
 
 /// Tensors of all results of a call.
 std::string digest_of(const CallChoice& choice, const OpCall& results);

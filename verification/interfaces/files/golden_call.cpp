@@ -24,7 +24,7 @@ OpCall kept_results(const CallChoice& choice, const SafetensorsReader& reader,
   for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
     const Operand& operand = choice.op->operands[k];
     if (operand.access == Access::in) continue;
-    const SafeTensorSpec wanted = wanted_output(operand, choice.shape.numel);
+    const SafeTensorSpec wanted = wanted_output(operand, choice);
     const SafeTensor* tensor = reader.find(wanted.name);
     if (tensor == nullptr || tensor->dtype != wanted.dtype || tensor->shape != wanted.shape) {
       missing.push_back(operand.name);

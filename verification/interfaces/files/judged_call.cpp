@@ -33,7 +33,7 @@ Results read_results(const CallChoice& choice, const std::string& path, std::str
   std::vector<std::string> wanted_names;
   for (const Operand& operand : choice.op->operands) {
     if (operand.access == Access::in) continue;
-    const SafeTensorSpec wanted = wanted_output(operand, choice.shape.numel);
+    const SafeTensorSpec wanted = wanted_output(operand, choice);
     wanted_names.push_back(wanted.name);
     const SafeTensor* got = reader.find(wanted.name);
     if (got == nullptr) {

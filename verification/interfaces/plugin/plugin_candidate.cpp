@@ -22,8 +22,9 @@ void run_call(Plugin& plugin, const Op& op, OpCall& call) {
   foreign.in_place = is_in_place(foreign.settings);
   for (std::size_t k = 0; k < op.operands.size(); ++k) {
     const Operand& operand = op.operands[k];
+    const std::vector<std::int64_t> shape = shape_of(operand, call.numel(), foreign.settings);
     foreign.operands.push_back({operand.name, call.view(k), operand.access != Access::out,
-                                operand.access != Access::in, operand.per_element});
+                                operand.access != Access::in, shape.size() > 1 ? shape[1] : 1});
   }
   if (foreign.in_place) {  // the one buffer holds the input first, and then the output
     PluginOperand& both = foreign.operands[1];

@@ -8,10 +8,10 @@
 #include "cuda/device/operations.hpp"
 #include "cuda/host/operations.hpp"
 #include "reference/operations.hpp"
+#include "verification/compare/bounds/muon_bounds.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/operations/update_settings.hpp"
-#include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -25,7 +25,7 @@ std::int64_t root_of(std::int64_t n) {
 
 std::int64_t flag(bool on) { return on ? 1 : 0; }
 
-/// Extents of a product whose three matrices have at most as many elements as the call.
+/// Extents of a product whose three matrices have at most as many elements as the call has.
 struct ProductShape {
   std::int64_t rows, columns, inner;
 };
@@ -63,6 +63,10 @@ ProductShape product_shape(const OpCall& call) {
   }
 }
 
+bool is_one_matrix(const OpCall& call) {
+  return static_cast<std::size_t>(call.variant()) % product_shapes.size() == one_matrix;
+}
+
 MatrixFactors product_factors(const OpCall& call) {
   return static_cast<std::size_t>(call.variant()) < product_shapes.size() ? MatrixFactors::bf16
                                                                           : MatrixFactors::fp32;
@@ -71,12 +75,8 @@ MatrixFactors product_factors(const OpCall& call) {
 OpFunction run_product(MatrixProductFn* implementation) {
   return [implementation](OpCall& call) {
     const auto [rows, columns, inner] = product_shape(call);
-    const bool same =
-        static_cast<std::size_t>(call.variant()) % product_shapes.size() == one_matrix;
-    const Span<const float> left = used(call.in<float>(0), rows * inner);
-    const Span<const float> right = same ? left : used(call.in<float>(1), columns * inner);
-    implementation(call.exec, product_factors(call), rows, columns, inner, left, right,
-                   used(call.get<float>(2), rows * columns));
+    implementation(call.exec, product_factors(call), rows, columns, inner, call.in<float>(0),
+                   call.in<float>(is_one_matrix(call) ? 0 : 1), call.get<float>(2));
   };
 }
 
@@ -91,8 +91,13 @@ Op matrix_product_op() {
     for (const char* shape : product_shapes)
       op.variants.push_back(std::string(shape) + ", " + std::string(factors));
   }
-  op.operands = {input("left"), input("right"), output("product")};
+  op.operands = {shaped(input("left"), {"rows", "inner"}),
+                 shaped(input("right"), {"columns", "inner"}),
+                 shaped(output("product"), {"rows", "columns"})};
   op.fills = number_fills();
+  op.generate = [](OpCall& call) {  // the same values for candidates that get two buffers
+    if (is_one_matrix(call)) std::ranges::copy(call.in<float>(0), call.get<float>(1).begin());
+  };
   op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
     const auto [rows, columns, inner] = product_shape(call);
     return {{"rows", rows},
@@ -191,8 +196,8 @@ OpFunction run_newton_schulz(NewtonSchulzFn* implementation) {
   return [implementation](OpCall& call) {
     const NewtonSchulzVariant& v = newton_schulz_variant(call);
     const auto [rows, columns] = matrix_shape(v.form, call.numel());
-    const Span<const float> matrix = used(call.in<float>(0), rows * columns);
-    const Span<float> orthogonal = used(call.get<float>(1), rows * columns);
+    const Span<const float> matrix = call.in<float>(0);
+    const Span<float> orthogonal = call.get<float>(1);
     if (!v.in_place) return implementation(call.exec, v.options, rows, columns, matrix, orthogonal);
     std::ranges::copy(matrix, orthogonal.begin());
     implementation(call.exec, v.options, rows, columns, orthogonal, orthogonal);
@@ -220,7 +225,8 @@ Op newton_schulz_op() {
   op.exactness = Exactness::ordered;
   op.phases = {Phase::update};
   for (const NewtonSchulzVariant& v : newton_schulz_variants()) op.variants.emplace_back(v.name);
-  op.operands = {input("matrix", Content::given), output("orthogonal")};
+  op.operands = {shaped(input("matrix", Content::given), {"rows", "columns"}),
+                 shaped(output("orthogonal"), {"rows", "columns"})};
   op.fills = number_fills();
   op.largest = 2053;
   op.generate = draw_matrix;
@@ -279,6 +285,16 @@ std::vector<OpSetting> described_muon(const UpdateSettings& s) {
   return settings;
 }
 
+std::unique_ptr<CallBounds> momentum_bounds(const OpCall& pristine, const OpCall&) {
+  const Span<const float> grad = pristine.in<float>(0), exp_avg = pristine.in<float>(1);
+  return CallBounds::by(
+      [grad, exp_avg, bounds = MuonBounds(momentum_settings(pristine.variant()).hyper)](
+          std::size_t operand, std::int64_t i) {
+        const MuonBounds::Momentum bound = bounds.momentum(grad[i], exp_avg[i]);
+        return operand == 1 ? bound.exp_avg : bound.direction;
+      });
+}
+
 Op momentum_op() {
   Op op;
   op.name = "muon_momentum";
@@ -293,6 +309,7 @@ Op momentum_op() {
   op.settings = [](const OpCall& call) {
     return described_muon(momentum_settings(call.variant()));
   };
+  op.bounds = momentum_bounds;
   op.reference = run_momentum(reference::muon_momentum);
   op.host = run_momentum(cuda::host::muon_momentum);
   op.device = run_momentum(on_device<cuda::device::muon_momentum>);
@@ -383,6 +400,15 @@ OpFunction run_update(MuonUpdateFn* implementation) {
   };
 }
 
+std::unique_ptr<CallBounds> update_bounds(const OpCall& pristine, const OpCall&) {
+  const Span<const float> orthogonal = pristine.in<float>(0), master = pristine.in<float>(1);
+  return CallBounds::by([orthogonal, master, step_size = step_size_of(pristine),
+                         bounds = MuonBounds(muon_update_settings(pristine.variant()).hyper)](
+                            std::size_t, std::int64_t i) {
+    return bounds.master(step_size, orthogonal[i], master[i]);
+  });
+}
+
 Op muon_update_op() {
   Op op;
   op.name = "muon_update";
@@ -399,6 +425,7 @@ Op muon_update_op() {
             {"scalar.lr_weight_decay", double{s.lr_weight_decay}},
             {"scalar.has_decay", std::int64_t{s.has_decay}}};
   };
+  op.bounds = update_bounds;
   op.reference = run_update(reference::muon_update);
   op.host = run_update(cuda::host::muon_update);
   op.device = run_update(on_device<cuda::device::muon_update>);

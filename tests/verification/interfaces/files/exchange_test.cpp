@@ -41,8 +41,7 @@ Outputs outputs_of(const CallChoice& choice, const OpCall& call) {
     if (operand.access == Access::in) continue;
     const TensorView view = call.view(k);
     const auto* bytes = static_cast<const std::byte*>(view.data);
-    outputs[operand.name] = {wanted_output(operand, choice.shape.numel),
-                             {bytes, bytes + view.num_bytes()}};
+    outputs[operand.name] = {wanted_output(operand, choice), {bytes, bytes + view.num_bytes()}};
   }
   return outputs;
 }

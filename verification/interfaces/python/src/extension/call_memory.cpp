@@ -9,7 +9,6 @@ namespace {
 
 using verification::Access;
 using verification::Op;
-using verification::Operand;
 
 constexpr std::uintptr_t line = 64;  // GuardedBuffer begins its payload there
 
@@ -19,9 +18,9 @@ void copy(const TensorView& from, const TensorView& to) {
 
 }  // namespace
 
-CallMemory::CallMemory(const Op& op, std::int64_t numel, const std::vector<TensorView>& operands,
-                       std::string text, bool in_place)
-    : op_(&op), numel_(numel), in_place_(in_place), text_(std::move(text)) {
+CallMemory::CallMemory(const Op& op, const std::vector<std::vector<std::int64_t>>& shapes,
+                       const std::vector<TensorView>& operands, std::string text, bool in_place)
+    : op_(&op), shapes_(shapes), in_place_(in_place), text_(std::move(text)) {
   for (std::size_t k = 0; k < op.operands.size(); ++k) {
     const TensorView from = operands[k];
     Buffer buffer;
@@ -41,13 +40,6 @@ TensorView CallMemory::view(std::size_t operand) const {
   const DType dtype = buffer.memory.dtype();
   return {static_cast<std::byte*>(buffer.memory.data()) + buffer.begin * num_bytes(dtype), dtype,
           buffer.numel};
-}
-
-std::vector<std::size_t> CallMemory::shape(std::size_t operand) const {
-  const Operand& what = op_->operands[operand];
-  if (what.per_element == 0) return {static_cast<std::size_t>(what.count)};
-  if (what.per_element == 1) return {static_cast<std::size_t>(numel_)};
-  return {static_cast<std::size_t>(numel_), static_cast<std::size_t>(what.per_element)};
 }
 
 std::string CallMemory::edited(const std::vector<TensorView>& operands) const {

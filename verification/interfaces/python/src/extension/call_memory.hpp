@@ -14,13 +14,15 @@ namespace zeroproof::python {
 /// in the call, between red zones, outputs NaN.
 class CallMemory {
  public:
-  /// operands: those of the call, of `numel` elements. text: describes the call. in_place: the first
-  /// two operands share one buffer, which holds the input.
-  CallMemory(const verification::Op& op, std::int64_t numel,
+  /// operands: those of the call, of these shapes. text: describes the call. in_place: the first two operands share
+  /// one buffer, which holds the input.
+  CallMemory(const verification::Op& op, const std::vector<std::vector<std::int64_t>>& shapes,
              const std::vector<TensorView>& operands, std::string text, bool in_place);
 
   TensorView view(std::size_t operand) const;
-  std::vector<std::size_t> shape(std::size_t operand) const;
+  std::vector<std::size_t> shape(std::size_t operand) const {
+    return {shapes_[operand].begin(), shapes_[operand].end()};
+  }
   bool in_place() const { return in_place_; }
 
   /// Name of an input that was changed; "" if none.
@@ -49,7 +51,7 @@ class CallMemory {
   bool aliased(std::size_t operand) const { return in_place_ && operand == 0; }
 
   const verification::Op* op_;
-  std::int64_t numel_;
+  std::vector<std::vector<std::int64_t>> shapes_;
   bool in_place_;
   std::string text_;
   std::vector<Buffer> buffers_;

@@ -39,6 +39,16 @@ bool is_in_place(const py::Dict& settings) {
   return settings.contains("in_place") && py::cast<std::int64_t>(settings.at("in_place")) == 1;
 }
 
+/// The settings that are whole numbers, among them the sizes of matrices.
+std::vector<verification::OpSetting> sizes_of(const py::Dict& settings) {
+  std::vector<verification::OpSetting> sizes;
+  for (const auto& [name, value] : settings.items()) {
+    if (const std::optional<std::int64_t> size = py::from_python<std::int64_t>(value))
+      sizes.push_back({py::cast<std::string>(name), *size});
+  }
+  return sizes;
+}
+
 /// None, or (status, reason) of a failure.
 template <class Body>
 py::Object said_by(const Body& body) {
@@ -76,7 +86,11 @@ GuardedCalls::~GuardedCalls() = default;
 void GuardedCalls::call(std::int64_t numel, const std::vector<TensorView>& operands,
                         const py::Dict& settings, int num_threads, const std::string& text) {
   look_back();
-  auto memory = std::make_shared<CallMemory>(*op_, numel, operands, text, is_in_place(settings));
+  const std::vector<verification::OpSetting> sizes = sizes_of(settings);
+  std::vector<std::vector<std::int64_t>> shapes;
+  for (const verification::Operand& one : op_->operands)
+    shapes.push_back(verification::shape_of(one, numel, sizes));
+  auto memory = std::make_shared<CallMemory>(*op_, shapes, operands, text, is_in_place(settings));
   std::string environment;
   bool asked = false;
   {

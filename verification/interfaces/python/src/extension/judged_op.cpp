@@ -24,16 +24,19 @@ using verification::OpExpectation;
 
 constexpr const char* update_suffix = "_update";
 
+/// A rule whose update is one operation. That of muon is several (R28).
 bool is_rule(const std::string& name) {
-  return std::ranges::any_of(update_rules,
-                             [&](const RuleTraits& rule) { return rule.name == name; });
+  return std::ranges::any_of(
+      update_rules, [&](const RuleTraits& rule) { return rule.name == name && !rule.matrices; });
 }
 
 const Op& base_op(const std::string& name) {
   const std::string full = is_rule(name) ? name + update_suffix : name;
   if (verification::is_plugin_operation(full)) return *verification::find_op(full);
   std::vector<std::string> names = verification::plugin_operations();
-  for (const RuleTraits& rule : update_rules) names.emplace_back(rule.name);
+  for (const RuleTraits& rule : update_rules) {
+    if (is_rule(std::string(rule.name))) names.emplace_back(rule.name);
+  }
   fail(ErrorCode::config, "'" + name + "' is no operation that a callable can be judged on",
        "there is no reference for it", suggestion(name, names, "zproof.operations() returns them"));
 }

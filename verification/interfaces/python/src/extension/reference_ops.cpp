@@ -1,6 +1,7 @@
 #include "verification/interfaces/python/src/extension/reference_ops.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 
 #include "common/base/error.hpp"
@@ -67,6 +68,67 @@ void update(const std::string& rule, const py::Dict& settings, std::int64_t t,
     trust_ratio = reference::lamb_trust_ratio(scalars, norms);
   }
   reference::update_by_rule(hyper, scalars, trust_ratio, g, p, spans);
+}
+
+/// Its rows and columns.
+std::array<std::int64_t, 2> extents(const HostArray& array, const std::string& name) {
+  ZP_CHECK(array.shape.size() == 2, ErrorCode::invalid_argument,
+           name + " has " + std::to_string(array.shape.size()) + " dimensions",
+           "a matrix has rows and columns", "reshape it");
+  return {static_cast<std::int64_t>(array.shape[0]), static_cast<std::int64_t>(array.shape[1])};
+}
+
+void matrix_product(const py::Object& left, const py::Object& right, const py::Object& product,
+                    const py::Dict& settings) {
+  enter();
+  const MatrixFactors factors = hyper_of("muon", settings).muon.newton_schulz.factors;
+  const HostArray x = input(left, "left"), y = input(right, "right"),
+                  p = output(product, "product");
+  const auto [rows, inner] = extents(x, "left");
+  const auto [columns, same_inner] = extents(y, "right");
+  ZP_CHECK(inner == same_inner, ErrorCode::invalid_argument,
+           "left has " + std::to_string(inner) + " columns and right " + std::to_string(same_inner),
+           "the product is left times the transpose of right", "transpose or reshape one of them");
+  apart(x, p, "product");
+  apart(y, p, "product");
+  reference::matrix_product({}, factors, rows, columns, inner, x.as<const float>(),
+                            y.as<const float>(), p.as<float>());
+}
+
+void newton_schulz(const py::Object& matrix, const py::Object& orthogonal,
+                   const py::Dict& settings) {
+  enter();
+  const HostArray from = input(matrix, "matrix"), to = output(orthogonal, "orthogonal");
+  const auto [rows, columns] = extents(from, "matrix");
+  same_shape(from, to, "orthogonal");
+  const NewtonSchulzOptions options = hyper_of("muon", settings).muon.newton_schulz;
+  const py::GilRelease others_may_run;
+  reference::newton_schulz({}, options, rows, columns, from.as<const float>(), to.as<float>());
+}
+
+/// One step of a whole matrix, in place; orthogonal is the result of Newton-Schulz.
+void muon(const py::Dict& settings, const py::Object& grad, const py::Object& master,
+          const py::Object& exp_avg, const py::Object& orthogonal) {
+  enter();
+  const OptimizerHyper hyper = hyper_of("muon", settings);
+  const StepScalars scalars = reference::step_scalars(hyper, 1, 0, 1);
+  const std::array<HostArray, 4> arrays = {input(grad, "grad"), output(master, "master"),
+                                           output(exp_avg, "exp_avg"),
+                                           output(orthogonal, "orthogonal")};
+  const auto [rows, columns] = extents(arrays[0], "grad");
+  constexpr std::array names = {"grad", "master", "exp_avg", "orthogonal"};
+  for (std::size_t i = 1; i < arrays.size(); ++i) {
+    same_shape(arrays[0], arrays[i], names[i]);
+    for (std::size_t j = 0; j < i; ++j) apart(arrays[j], arrays[i], names[i]);
+  }
+  const Span<float> o = arrays[3].as<float>();
+  const py::GilRelease others_may_run;
+  reference::muon_momentum({}, {hyper.nesterov, hyper.maximize}, scalars,
+                           arrays[0].as<const float>(), arrays[2].as<float>(), o);
+  reference::newton_schulz({}, hyper.muon.newton_schulz, rows, columns, o, o);
+  if (o.empty()) return;
+  const float step_size = reference::muon_step_size(hyper.muon, scalars, rows, columns);
+  reference::muon_update({}, scalars, step_size, o, arrays[1].as<float>());
 }
 
 /// A new numpy array, after the same checks of `array` as in place.
@@ -231,6 +293,9 @@ bool CandidateRuns::asked_reference() const { return reference_calls > 0; }
 
 void bind_reference(py::Module& module) {
   module.def<&update>("update", {"rule", "settings", "t", "grad", "master", "state"});
+  module.def<&matrix_product>("matrix_product", {"left", "right", "product", "settings"});
+  module.def<&newton_schulz>("newton_schulz", {"matrix", "orthogonal", "settings"});
+  module.def<&muon>("muon", {"settings", "grad", "master", "exp_avg", "orthogonal"});
   module.def<&step_scalars>("step_scalars",
                             {"rule", "settings", "t", "log2_loss_scale", "divisor"});
   module.def<&fp32_copy>("fp32_copy", {"array", "name"});

@@ -6,6 +6,7 @@
 
 #include "common/base/dtype.hpp"
 #include "common/base/error.hpp"
+#include "common/step/muon_names.hpp"
 #include "verification/cases/config/nearest.hpp"
 #include "verification/interfaces/python/src/extension/convert.hpp"
 
@@ -50,6 +51,17 @@ const Value& look_up(const std::map<std::string, Value>& table, const std::strin
   return found->second;
 }
 
+/// The value of an enumeration with that name.
+template <class Choice>
+Choice named(const py::Object& value, const std::string& name) {
+  std::map<std::string, Choice> choices;
+  const Span<const std::string_view> all = zeroproof::names_of(Choice{});
+  for (std::size_t i = 0; i < all.size(); ++i)
+    choices[std::string(all[i])] = static_cast<Choice>(i);
+  return look_up(choices, read<std::string>(value, name, "a word"), name,
+                 "it selects a computation of muon (R28)");
+}
+
 /// Sets the fields that a dict names.
 template <class Settings>
 using Setters =
@@ -90,10 +102,37 @@ const Setters<OptimizerHyper>& hyper_setters() {
          h.max_norm.reset();
          if (!v.is_none()) h.max_norm = real(v, n);
        }},
-      {"clip_value", [](H& h, const py::Object& v, const std::string& n) {
+      {"clip_value",
+       [](H& h, const py::Object& v, const std::string& n) {
          h.clip_value.reset();
          if (!v.is_none()) h.clip_value = real(v, n);
-       }}};
+       }},
+      {"family", [](H& h, const py::Object& v,
+                    const std::string& n) { h.muon.family = named<MomentumFamily>(v, n); }},
+      {"coefficients",
+       [](H& h, const py::Object& v, const std::string& n) {
+         h.muon.newton_schulz.coefficients = named<NewtonSchulzSet>(v, n);
+       }},
+      {"ns_steps", [](H& h, const py::Object& v,
+                      const std::string& n) { h.muon.newton_schulz.steps = whole(v, n); }},
+      {"form",
+       [](H& h, const py::Object& v, const std::string& n) {
+         h.muon.newton_schulz.form = named<PolynomialForm>(v, n);
+       }},
+      {"factors",
+       [](H& h, const py::Object& v,
+          const std::string& n) { h.muon.newton_schulz.factors = named<MatrixFactors>(v, n); }},
+      {"floor", [](H& h, const py::Object& v,
+                   const std::string& n) { h.muon.newton_schulz.floor = named<NormFloor>(v, n); }},
+      {"ns_eps", [](H& h, const py::Object& v,
+                    const std::string& n) { h.muon.newton_schulz.eps = real(v, n); }},
+      {"rounds_first",
+       [](H& h, const py::Object& v,
+          const std::string& n) { h.muon.newton_schulz.rounds_first = flag(v, n); }},
+      {"scale", [](H& h, const py::Object& v,
+                   const std::string& n) { h.muon.scale = named<MuonScale>(v, n); }},
+      {"scale_factor",
+       [](H& h, const py::Object& v, const std::string& n) { h.muon.scale_factor = real(v, n); }}};
   return setters;
 }
 
@@ -166,6 +205,25 @@ const Setters<ClipGroupRule>& clip_group_setters() {
   return setters;
 }
 
+std::vector<std::int64_t> widths(const py::Object& value, const std::string& name) {
+  std::vector<std::int64_t> all;
+  for (const py::Object& one : py::cast<py::List>(value).items())
+    all.push_back(read<std::int64_t>(one, name, "a list of whole numbers"));
+  return all;
+}
+
+const Setters<MatrixSplitRule>& matrix_split_setters() {
+  using S = MatrixSplitRule;
+  static const Setters<S> setters = {
+      {"name", [](S& s, const py::Object& v,
+                  const std::string& n) { s.name = read<std::string>(v, n, "a word"); }},
+      {"match", [](S& s, const py::Object& v, const std::string& n) { s.match = globs(v, n); }},
+      {"rows", [](S& s, const py::Object& v, const std::string& n) { s.rows = widths(v, n); }},
+      {"columns",
+       [](S& s, const py::Object& v, const std::string& n) { s.columns = widths(v, n); }}};
+  return setters;
+}
+
 template <class Rule>
 std::vector<Rule> groups_of(const Setters<Rule>& setters, const py::List& given) {
   std::vector<Rule> rules;
@@ -184,6 +242,10 @@ std::vector<ClipGroupRule> clip_groups_of(const py::List& groups) {
   return groups_of(clip_group_setters(), groups);
 }
 
+std::vector<MatrixSplitRule> matrix_splits_of(const py::List& splits) {
+  return groups_of(matrix_split_setters(), splits);
+}
+
 OptimizerHyper hyper_of(const std::string& rule, const py::Dict& settings) {
   std::map<std::string, UpdateRule> rules;
   for (const RuleTraits& traits : update_rules) rules[std::string(traits.name)] = traits.rule;
@@ -191,6 +253,9 @@ OptimizerHyper hyper_of(const std::string& rule, const py::Dict& settings) {
   hyper.rule = look_up(rules, rule, "update rule", "there is no reference for it");
   hyper.max_norm.reset();
   apply(hyper_setters(), settings, hyper);
+  ZP_CHECK(traits_of(hyper.rule).matrices || hyper.muon == MuonSettings{}, ErrorCode::config,
+           "settings of muon are given with the rule " + rule, "they would have no effect",
+           "use the rule muon, or leave them out");
   return hyper;
 }
 

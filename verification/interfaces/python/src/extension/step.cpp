@@ -136,6 +136,12 @@ StepRequest request_of(const py::Dict& options) {
   request.scaler = scaler_of(py::cast<py::Dict>(options.at("scaler")));
   request.param_groups = param_groups_of(py::cast<py::List>(options.at("param_groups")));
   request.clip_groups = clip_groups_of(py::cast<py::List>(options.at("clip_groups")));
+  request.adamw = py::cast<std::vector<std::string>>(options.at("adamw"));
+  request.matrix_splits = matrix_splits_of(py::cast<py::List>(options.at("matrix_splits")));
+  const bool matrices = traits_of(request.hyper.rule).matrices;
+  ZP_CHECK(matrices || (request.adamw.empty() && request.matrix_splits.empty()), ErrorCode::config,
+           "adamw or matrix_splits is given with the rule " + text("rule"),
+           "only the rule muon updates matrices", "use the rule muon, or leave them out");
   request.observers = py::cast<bool>(options.at("taps"));
   return request;
 }

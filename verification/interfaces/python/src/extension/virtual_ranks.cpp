@@ -86,6 +86,8 @@ OptimizerSetup setup_of(const StepRequest& request, const FlatLayout& layout,
   setup.grad_sum = request.grad_sum;
   setup.groups = make_param_groups(request.param_groups, {}, layout);
   setup.clip_groups = make_clip_groups(request.clip_groups, layout);
+  if (traits_of(request.hyper.rule).matrices)
+    setup.matrix_tensors = make_matrix_tensors(request.adamw, request.matrix_splits, layout);
   setup.stage = request.stage;
   setup.order = request.order;
   setup.guards = true;

@@ -35,6 +35,8 @@ struct StepRequest {
   GradSum grad_sum = GradSum::tree;
   std::vector<GroupRule> param_groups;
   std::vector<ClipGroupRule> clip_groups;
+  std::vector<std::string> adamw;  ///< of muon: globs of matrices that are updated as adamw
+  std::vector<MatrixSplitRule> matrix_splits;
   bool observers = false;
 };
 

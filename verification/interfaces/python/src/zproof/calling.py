@@ -14,10 +14,11 @@ from . import _zproof
 
 #: options, and the value of a callable without such a parameter
 _NEUTRAL = {"amsgrad": 0, "maximize": 0, "nesterov": 0, "bias_correction": 1, "momentum": 0, "dampening": 0,
-            "trust_ratio": 1, "in_place": 0}
+            "trust_ratio": 1, "in_place": 0, "heavy_ball": 0, "coefficients": 0, "steps": 5, "form": 0, "factors": 0,
+            "floor": 0, "rounds_first": 0}
 #: of these, those whose effect is in the scalars too
 _IN_SCALARS = {"bias_correction", "momentum", "dampening"}
-_FLAGS = {"amsgrad", "maximize", "nesterov", "bias_correction", "in_place"}
+_FLAGS = {"amsgrad", "maximize", "nesterov", "bias_correction", "in_place", "heavy_ball", "rounds_first"}
 #: words besides operands and settings that a parameter may have as its name
 _WORDS = ["betas", "step", "scalars", "settings", "num_threads"]
 

@@ -25,7 +25,8 @@ from .arrays import STORED, plain, shape_of
 from .values import count, factor, flag, listed, real, scaler_state, whole, word
 
 __all__ = [
-    "adamw", "adam", "sgd", "sgd_ema", "lion", "lamb", "step_scalars", "cast", "widen", "stochastic_cast", "unscale",
+    "adamw", "adam", "sgd", "sgd_ema", "lion", "lamb", "muon", "newton_schulz", "matrix_product", "step_scalars",
+    "cast", "widen", "stochastic_cast", "unscale",
     "clip", "clip_value", "clip_coef", "grad_norm", "grad_sum", "loss_scaler_init", "loss_scaler_update", "ScalerState",
 ]
 
@@ -138,12 +139,73 @@ def lamb(grad: Any, master: Any, exp_avg: Any, exp_avg_sq: Any, *, t: int, lr: f
     return _update("lamb", settings, t, grad, master, state, inplace)
 
 
+def muon(grad: Any, master: Any, exp_avg: Any, *, lr: float = 1e-3, momentum: float = 0.95, weight_decay: float = 0.1,
+         nesterov: bool = True, maximize: bool = False, family: str = "ema", coefficients: str = "simple",
+         ns_steps: int = 5, form: str = "fused", factors: str = "bf16", floor: str = "clamp", ns_eps: float = 1e-7,
+         rounds_first: bool = False, scale: str = "original", scale_factor: float = 1.0,
+         inplace: bool = False) -> dict[str, Any]:
+    """Muon of one whole matrix: it moves by its momentum, orthogonalised (R28, ``MuonUpdateFn``).
+
+    Args:
+        grad, master, exp_avg: gradient, parameter and momentum, fp32, of one shape of two dimensions.
+        family: weight of the gradient in the momentum: "ema" (1 - momentum) or "heavy_ball" (1).
+        coefficients, ns_steps, form, factors, floor, ns_eps, rounds_first: of :func:`newton_schulz`.
+        scale: "none", "original", "spectral", "match_rms_adamw" or "unit_rms_norm"; ``scale_factor`` multiplies it.
+        inplace: write into master and exp_avg instead of returning new ones.
+
+    Returns:
+        dict: ``master`` and ``exp_avg`` after the step, and ``orthogonal``, the result of Newton-Schulz.
+
+    Raises:
+        TypeError: another dtype than fp32, or no array.
+        ValueError: shapes, devices, gaps, read-only arrays, or a setting that does not exist or is out of range.
+    """
+    settings = dict(lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize,
+                    family=family, coefficients=coefficients, ns_steps=ns_steps, form=form, factors=factors,
+                    floor=floor, ns_eps=ns_eps, rounds_first=rounds_first, scale=scale, scale_factor=scale_factor)
+    arrays = {"master": master, "exp_avg": exp_avg}
+    if not flag("inplace", inplace):
+        arrays = {name: _copy(array, name) for name, array in arrays.items()}
+    orthogonal = np.empty(shape_of(grad), np.float32)
+    _zproof.muon(settings, plain(grad), plain(arrays["master"]), plain(arrays["exp_avg"]), orthogonal)
+    return {**arrays, "orthogonal": orthogonal}
+
+
+def newton_schulz(matrix: Any, *, coefficients: str = "simple", ns_steps: int = 5, form: str = "fused",
+                  factors: str = "bf16", floor: str = "clamp", ns_eps: float = 1e-7,
+                  rounds_first: bool = False) -> np.ndarray:
+    """A matrix with the singular vectors of this one and singular values near 1 (R28, ``NewtonSchulzFn``).
+
+    Args:
+        matrix: fp32, of two dimensions.
+        coefficients: "simple", "quintic", "polar_express", "polar_express_dion", "cans", "aol" or "deepseekv4".
+        ns_steps: number of iterations, 1 to 64.
+        form: "fused", "scaled_factor" or "scaled_product": three ways to round one polynomial.
+        factors: format of the factors of products: "bf16" or "fp32".
+        floor: of the norm: "clamp" (at least ``ns_eps``) or "add" (plus ``ns_eps``).
+        rounds_first: the matrix is rounded as factors are before its norm is taken.
+    """
+    orthogonal = np.empty(shape_of(matrix), np.float32)
+    _zproof.newton_schulz(plain(matrix), orthogonal, dict(coefficients=coefficients, ns_steps=ns_steps, form=form,
+                                                          factors=factors, floor=floor, ns_eps=ns_eps,
+                                                          rounds_first=rounds_first))
+    return orthogonal
+
+
+def matrix_product(left: Any, right: Any, factors: str = "bf16") -> np.ndarray:
+    """``left`` times the transpose of ``right``, in the order of R27 (``MatrixProductFn``); ``factors`` are rounded to
+    "bf16", or stay "fp32"."""
+    product = np.empty((shape_of(left)[:1] or (0,)) + (shape_of(right)[:1] or (0,)), np.float32)
+    _zproof.matrix_product(plain(left), plain(right), product, dict(factors=factors))
+    return product
+
+
 def step_scalars(rule: str = "adamw", *, t: int, log2_loss_scale: int = 0, divisor: int = 1,
                  **settings: Any) -> dict[str, float]:
     """All scalars of the kernels of one step, each rounded once from fp64 to fp32 (R5, ``StepScalarsFn``).
 
     Args:
-        rule: "adamw", "adam", "sgd", "sgd_ema", "lion" or "lamb".
+        rule: "adamw", "adam", "sgd", "sgd_ema", "lion", "lamb" or "muon".
         t: number of the step that is applied, from 1.
         log2_loss_scale: the loss scale is 2 to this power.
         divisor: micro-batches, or tokens, summed in the gradient.

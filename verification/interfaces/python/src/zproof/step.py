@@ -88,14 +88,15 @@ def step(params: Mapping[str, Any], grads: Sequence[Mapping[str, Any]] | Mapping
          grad_dtype: str = "fp32", bucket: int = 4096, order: str = "by_stage", norm: str = "chunk1024",
          grad_sum: str = "tree", on_nonfinite: str = "skip", loss_scaler: Mapping[str, Any] | None = None,
          param_groups: Sequence[Mapping[str, Any]] = (), clip_groups: Sequence[Mapping[str, Any]] = (),
-         taps: bool = False, **settings: Any) -> Step:
+         adamw: Sequence[str] = (), matrix_splits: Sequence[Mapping[str, Any]] = (), taps: bool = False,
+         **settings: Any) -> Step:
     """One step of the sharded reference optimizer on ``world`` virtual ranks: the same bits for every ``world``,
     ``stage``, ``bucket`` and ``order``.
 
     Args:
         params: fp32 parameters by name, of any shapes; read in the first step only, later from ``state``.
         grads: the gradients of every micro-batch, in data order, each by name, of ``grad_dtype``, times the loss scale.
-        rule: "adamw", "adam", "sgd", "sgd_ema", "lion" or "lamb".
+        rule: "adamw", "adam", "sgd", "sgd_ema", "lion", "lamb" or "muon".
         state: ``Step.state`` of the step before; None: the run begins.
         world: number of ranks, 1 to 256.
         stage: of ZeRO, 0 to 3.
@@ -112,8 +113,12 @@ def step(params: Mapping[str, Any], grads: Sequence[Mapping[str, Any]] | Mapping
             ``lr_mult`` or ``lr``, ``weight_decay_mult``. A tensor is in the first that matches it.
         clip_groups: tensors with a norm of their own (R12), as ``[[clip_group]]``: ``name``, ``match`` or ``vectors``,
             and ``max_norm`` (the step's without it, 0 for no limit).
+        adamw: of muon: globs on names of the parameters of two dimensions that are updated as adamw (embeddings).
+        matrix_splits: of muon: matrices whose parts are orthogonalised one by one, as ``[[matrix_split]]``: ``name``,
+            ``match``, and ``rows`` or ``columns``, the widths of the parts in one period.
         taps: keep every buffer of every rank after every phase.
-        settings: ``lr``, ``beta1``, ``beta2``, ``eps``, ``weight_decay``, ``max_norm`` (None: no clipping), ...
+        settings: ``lr``, ``beta1``, ``beta2``, ``eps``, ``weight_decay``, ``max_norm`` (None: no clipping), ...;
+            of muon also those of :func:`zproof.reference.muon`.
 
     Schedules, missing gradients, context and tensor parallel ranks, optimizer instances and native sums are those of
     ``zeroproof verify`` only.
@@ -137,7 +142,9 @@ def step(params: Mapping[str, Any], grads: Sequence[Mapping[str, Any]] | Mapping
     options = {"scaler": table("loss_scaler", {} if loss_scaler is None else loss_scaler), "settings": settings,
                "taps": flag("taps", taps), "world": whole("world", world, 32), "stage": whole("stage", stage, 32),
                "bucket": whole("bucket", bucket), "param_groups": _groups("param_groups", param_groups),
-               "clip_groups": _groups("clip_groups", clip_groups)}
+               "clip_groups": _groups("clip_groups", clip_groups),
+               "adamw": [word("adamw", one) for one in listed("adamw", adamw)],
+               "matrix_splits": _groups("matrix_splits", matrix_splits)}
     for name, value in (("rule", rule), ("dtype", dtype), ("grad_dtype", grad_dtype), ("order", order), ("norm", norm),
                         ("grad_sum", grad_sum), ("on_nonfinite", on_nonfinite)):
         options[name] = word(name, value)
