@@ -42,6 +42,7 @@ HIDDEN = {
     "?12D": "cG93ZXItYnktcnVubmluZy1wcm9kdWN0",
     "?12E": "bm9ybS1zcXVhcmVkLWluLWZwMzI=",
     "?12F": "c2tpcC1rZWVwcy1ub3Jt",
+    "?13": "c2NhbGUtb2YtdGhlLXNoYXJk",
 }
 
 

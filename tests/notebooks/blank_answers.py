@@ -2,6 +2,25 @@
 
 RIGHT = {
     "distance": "return np.abs(one - other) / spread",
+    "iterate": """
+from zp_lesson13 import bf16, product
+gram = bf16(product(x, x))
+return bf16(a * x + product(bf16(b * gram + c * product(gram, gram)), x.T))
+""",
+    "longest_first": """
+load, owners = [0] * ranks, [0] * len(costs)
+for i in sorted(range(len(costs)), key=lambda i: -costs[i]):
+    owners[i] = min(range(ranks), key=lambda rank: load[rank])
+    load[owners[i]] += costs[i]
+return owners
+""",
+    "sent": """
+if owner is None:
+    return [4 * numel * sum(other > 0 for i, other in enumerate(elements) if i != rank)
+            for rank, numel in enumerate(elements)]
+back = sum(numel for rank, numel in enumerate(elements) if rank != owner)
+return [4 * (back if rank == owner else numel) for rank, numel in enumerate(elements)]
+""",
     "first_difference": '''
 for step in range(len(one)):
     if one[step] != other[step]:
@@ -110,6 +129,29 @@ return bool(touched[0] & set(second[3]) or touched[1] & set(first[3]))
 
 WRONG = {
     "distance": ("return (one - other) / spread", "return np.abs(one - other)"),
+    "iterate": ("""
+from zp_lesson13 import bf16, product
+gram = bf16(product(x, x))
+inner = bf16(bf16(b * gram) + bf16(c * product(gram, gram)))
+return bf16(a * x + product(inner, x.T))
+""", """
+from zp_lesson13 import bf16, product
+gram = bf16(product(x, x))
+inner = b * gram + c * product(gram, gram)
+return a * x + product(inner, x.T)
+"""),
+    "longest_first": ("return [i % ranks for i in range(len(costs))]", """
+load, owners = [0] * ranks, []
+for cost in costs:
+    owners.append(load.index(min(load)))
+    load[owners[-1]] += cost
+return owners
+"""),
+    "sent": ("return [4 * numel * (len(elements) - 1) if owner is None else 8 * numel for numel in elements]", """
+if owner is None:
+    return [4 * numel * sum(other > 0 for other in elements) for numel in elements]
+return [0 if rank == owner else 4 * numel for rank, numel in enumerate(elements)]
+"""),
     "first_difference": ("return [a == b for a, b in zip(one, other)].index(False)",
                          "return 1 + sum(a == b for a, b in zip(one, other))"),
     "times_owned": ('''

@@ -68,7 +68,7 @@ class Compiled(unittest.TestCase):
             before = os.times()
             said = self.check(name, solution, 0)
             after = os.times()
-            self.assertRegex(said, rf"^correct: {name}, [1-9].* cases of .*, every bit\n[0-9]+ of 20 solved; next: .*\n$")
+            self.assertRegex(said, rf"^correct: {name}, [1-9].* cases of .*, every bit\n[0-9]+ of 21 solved; next: .*\n$")
             self.assertLess(sum(after[2:4]) - sum(before[2:4]), SECONDS, name)
             hints = (CPP / name / "hints.txt").read_text().strip().split("\n\n")
             self.assertEqual([len(hint) > 80 for hint in hints], [True, True], name)

@@ -65,4 +65,9 @@ FALSE = {
     "12.3": ('kinds["param-group"]', 'kinds["scaling"]'),
     "12.4": ("lesson.place_of(lesson.next_to_reference(fault)) for fault in lesson.SIX]",
              "lesson.place_of(lesson.next_to_reference(fault)) for fault in (*lesson.SIX[:5], lesson.SIX[0])]"),
+    "13.1": ("ranks: lesson.by_parts(ranks)(gradient)", "ranks: whole"),
+    "13.2": ("ranks: lesson.on_tensor_ranks(ranks)", "ranks: lesson.on_tensor_ranks(1)"),
+    "13.3": ("lesson.after_clip(coefs)[-1]", "lesson.after_clip([0.5] * 5)[-1]"),
+    "13.4": ('lesson.directions(family, family, np.float64)', 'lesson.directions("ema", family, np.float64)'),
+    "13.5": ("accepted = [name for name in lesson.BUGS", "accepted = [name for name in list(lesson.BUGS)[2:]"),
 }

@@ -17,6 +17,7 @@ HEADS = {
     "shard_map": "def shard_map(sizes, ranks):\n    ",
     "reduce": "import numpy as np\n\n\ndef reduce(rank, leaves, count, owns, comm, memory):\n    ",
     "groups": "def groups(rank, dp, cp, tp, replicated):\n    ",
+    "muon": "def muon(rank, shapes, owners, owns, grad, exp_avg, master, s, newton_schulz, comm):\n    ",
     "reshard": "import numpy as np\n\n\ndef reshard(shards, buckets, ranks):\n    ",
 }
 
@@ -56,6 +57,8 @@ ANSWERS = [
     ("groups", "return [rank], [0.0], 1",
      "returned [0.0] for nodes; return a list of rank numbers"),
     ("groups", "return [rank], [0], 'yes'", "returned str for counts"),
+    ("muon", "return master", "returned ndarray; return a tuple of exp_avg and master"),
+    ("muon", "return newton_schulz(grad)", "newton_schulz got float32[22]; pass a matrix in float32"),
     ("reshard", "return np.concatenate(shards)", "returned ndarray; return a list with a shard"),
     ("reshard", "return shards + shards", "returned 2 shards; return a list with a shard"),
     ("reshard", "return shards", "as a view of its input"),

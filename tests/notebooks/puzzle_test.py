@@ -25,6 +25,7 @@ from judge.cases.clip import norm_plan  # noqa: E402
 from judge.inputs import gradients  # noqa: E402
 
 SECONDS = 5  # of CPU time for a check
+BROKEN = {"muon"}  # puzzles whose starter is wrong code to repair
 ALL = sorted(path.parent.name for path in PUZZLES.glob("*/starter.py"))
 
 
@@ -62,13 +63,13 @@ class Judged(unittest.TestCase):
             starter = (PUZZLES / name / "starter.py").read_text()
             self.assertIn("# TODO", starter)
             done = self.check(name, starter)
-            self.assertEqual((done.returncode, done.stdout.count("\n")), (1, 1), name)
+            self.assertEqual((done.returncode, done.stdout.count("\n") == 1), (1, name not in BROKEN), name)
             before = os.times()
             done = self.check(name, (PUZZLES / name / "solution.py").read_text())
             after = os.times()
             self.assertEqual(done.returncode, 0, done.stdout)
             self.assertLess(sum(after[2:4]) - sum(before[2:4]), SECONDS, name)
-            self.assertRegex(done.stdout, f"^correct: {name}, [1-9].* cases of .*, every bit\n[0-9]+ of 20 solved; next: .*\n$")
+            self.assertRegex(done.stdout, f"^correct: {name}, [1-9].* cases of .*, every bit\n[0-9]+ of 21 solved; next: .*\n$")
 
     def test_wrong_attempts_have_the_expected_verdict(self):
         for name in ALL:
@@ -192,21 +193,21 @@ class Command(unittest.TestCase):
 
 
     def test_progress_and_next(self):
-        self.assertTrue(puzzle("list", folder=self.folder).stdout.endswith("\n0 of 20 solved; next: add_tree\n"))
+        self.assertTrue(puzzle("list", folder=self.folder).stdout.endswith("\n0 of 21 solved; next: add_tree\n"))
         self.assertRegex(puzzle("next", folder=self.folder).stdout,
-                         r"^add_tree: The sum .*\npython3 .*puzzle start add_tree \.\n0 of 20 solved\n$")
+                         r"^add_tree: The sum .*\npython3 .*puzzle start add_tree \.\n0 of 21 solved\n$")
         puzzle("start", "add_tree", folder=self.folder)
         self.assertIn("puzzle check add_tree.py\n", puzzle("next", folder=self.folder).stdout)
         solved = {name: {"solved": True} for name in ("adamw", *command.NAMES[:2])}
         (self.folder / ".puzzles.json").write_text(json.dumps(solved))
-        self.assertIn("3 of 20 solved; next: loss_scaler\n", puzzle("list", folder=self.folder).stdout)
+        self.assertIn("3 of 21 solved; next: loss_scaler\n", puzzle("list", folder=self.folder).stdout)
         solved |= {name: {"solved": True} for name in command.NAMES}
         (self.folder / ".puzzles.json").write_text(json.dumps(solved))
-        self.assertIn("start grad_sum --cpp .\n12 of 20 solved\n", puzzle("next", folder=self.folder).stdout)
+        self.assertIn("start grad_sum --cpp .\n13 of 21 solved\n", puzzle("next", folder=self.folder).stdout)
         self.assertEqual(puzzle("start", "grad_sum", "--cpp", ".", folder=self.folder).returncode, 0)
         solved |= {f"{name}.cpp": {"solved": True} for name in compiled.PUZZLES}
         (self.folder / ".puzzles.json").write_text(json.dumps(solved))
-        self.assertEqual(puzzle("next", folder=self.folder).stdout, "20 of 20 solved\n")
+        self.assertEqual(puzzle("next", folder=self.folder).stdout, "21 of 21 solved\n")
 
     def test_start_and_hint_show_the_rule(self):
         self.assertEqual(sorted(rules.PASSAGES), sorted({*command.NAMES, *compiled.PUZZLES}))
@@ -257,7 +258,7 @@ class Watch(unittest.TestCase):
         new = self.path.with_suffix(".new")
         new.write_text(self.solution)
         new.replace(self.path)
-        self.assertRegex(self.until(watching.stdout, "1 of 20"), r"^\n.*\ncorrect: add_tree, .*\n1 of 20 solved; next")
+        self.assertRegex(self.until(watching.stdout, "1 of 21"), r"^\n.*\ncorrect: add_tree, .*\n1 of 21 solved; next")
         self.path.write_text(self.solution.replace("def add_tree", "def other"))
         self.assertNotIn("\033", self.until(watching.stdout, "FAIL"))
         self.path.write_text("while True: pass\n")  # Ctrl-C while it is judged

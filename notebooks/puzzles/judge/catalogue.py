@@ -6,6 +6,7 @@ from judge.cases.clip import judge_clip
 from judge.cases.groups import judge_groups
 from judge.cases.loss_scaler import judge_loss_scaler
 from judge.cases.maximal_nodes import judge_maximal_nodes
+from judge.cases.muon import judge_muon
 from judge.cases.reduce import judge_reduce
 from judge.cases.repair import judge_repair
 from judge.cases.reshard import judge_reshard
@@ -41,4 +42,6 @@ PUZZLES = {
     "schedule": ("schedule(sizes, budget): gathers, visits and releases of units", judge_schedule),
     "repair": ("repair(operations, waits): the waits that two streams need, and no others",
                judge_repair),
+    "muon": ("muon(rank, shapes, owners, owns, grad, exp_avg, master, s, newton_schulz, comm): a sharded step of Muon",
+             judge_muon),
 }

@@ -19,7 +19,7 @@ from judge.watch import watch
 PLACE = pathlib.Path(__file__).resolve().parent.parent
 #: in the suggested order, that of the lessons; those in C++ follow
 NAMES = ("add_tree", "maximal_nodes", "adamw", "loss_scaler", "unscale", "clip", "shard_map", "reduce", "schedule",
-         "groups", "reshard", "repair")
+         "groups", "reshard", "repair", "muon")
 PROGRESS = ".puzzles.json"  # beside the learner's files
 WALL_SECONDS, SHOWN, LARGEST = 60, 2000, 4_000_000
 EXIT = {"pass": 0, "fail": 1, "over": 1, "refused": 2, "hung": 5, "error": 6, "ended": 6}

@@ -18,6 +18,7 @@ PASSAGES = {
     "groups": [("R11", "*Context parallelism.*", 2), ("R12", "At most 2^32 - 1", 1)],
     "reshard": [("R13", "Tensors are numbered", 1)],
     "repair": [],
+    "muon": [("R28", "**Momentum**", 2), ("R28", "Which rank", 1)],
     "grad_sum": [("R11", "Node `(l, k)` covers", 1)],
     "adamw_update": [("R6", "adamw and adam:", 2)],
     "cast_to_bf16": [("R8", "fp32 to bf16 or fp16", 1)],

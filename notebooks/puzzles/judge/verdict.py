@@ -46,10 +46,11 @@ def require_tuple(name, what, got, count):
         raise Wrong(f"{name} returned {type(got).__name__}; return a tuple of {what}")
 
 
-def require_budget(world, plans, about, phase, say=None):
-    """Checks bytes, messages and memory of every rank; say(rank, what, used) may return a hint."""
+def require_budget(world, plans, about, phase, say=None, used=()):
+    """Checks bytes, messages and memory of every rank, and further `used` counts by name; say(rank, what, used) may
+    return a hint."""
+    used = {"bytes": world.bytes, "messages": world.messages, "bytes held at most": world.peak, **dict(used)}
     for rank, plan in enumerate(plans):
-        used = {"bytes": world.bytes, "messages": world.messages, "bytes held at most": world.peak}
         for what, limit in plan.items():
             if used[what][rank] > limit:
                 known = say(rank, what, used[what][rank]) if say else ""

@@ -289,7 +289,7 @@ def main(argv: list[str]) -> int:
             return 0
         if args.command == "lessons":
             first = write_lessons(args.folder) / "01_the_curve_looks_fine"
-            print(f"{first.parent}: twelve lessons and their puzzles; run python {first}.py, or open {first}.ipynb in Jupyter")
+            print(f"{first.parent}: thirteen lessons and their puzzles; run python {first}.py, or open {first}.ipynb in Jupyter")
             return 0
         if args.command == "operations":
             return _operations(args)
