@@ -74,19 +74,27 @@ void check_hyper(const OptimizerHyper& hyper) {
 /// Rejects options that have no effect together.
 void check_options(const OptimizerHyper& hyper) {
   const bool is_sgd = traits_of(hyper.rule).momentum();
-  check_range(is_sgd || hyper.momentum == 0,
-              "momentum is " + text(hyper.momentum) + " and the rule is not sgd",
-              "only sgd has a momentum buffer", "use the rule sgd, or momentum 0");
+  const bool has_momentum = is_sgd || traits_of(hyper.rule).matrices;
+  check_range(has_momentum || hyper.momentum == 0,
+              "momentum is " + text(hyper.momentum) + " and the rule is neither sgd nor muon",
+              "the other rules have no momentum", "use the rule sgd or muon, or momentum 0");
   check_range(is_sgd || hyper.dampening == 0,
               "dampening is " + text(hyper.dampening) + " and the rule is not sgd",
-              "only sgd has a momentum buffer", "use the rule sgd, or dampening 0");
-  check_range(!hyper.nesterov || (is_sgd && hyper.momentum > 0 && hyper.dampening == 0),
-              "nesterov is on without the rule sgd, momentum above 0 and dampening 0",
+              "only sgd dampens its momentum", "use the rule sgd, or dampening 0");
+  check_range(!hyper.nesterov || (has_momentum && hyper.momentum > 0 && hyper.dampening == 0),
+              "nesterov is on without the rule sgd or muon, momentum above 0 and dampening 0",
               "it is defined for undampened momentum only", "set these, or disable nesterov");
   check_range(!hyper.amsgrad || traits_of(hyper.rule).amsgrad(),
               "amsgrad is on and the rule is neither adamw nor adam",
               "the other rules keep no largest second moment",
               "use adamw or adam, or disable amsgrad");
+}
+
+/// The weight of the gradient in a momentum, under the family ema that of an average (R5).
+double weight_of_gradient(const OptimizerHyper& hyper) {
+  const bool is_average =
+      traits_of(hyper.rule).matrices && hyper.muon.family == MomentumFamily::ema;
+  return 1 - (is_average ? hyper.momentum : hyper.dampening);
 }
 
 /// The coefficient that disables the decay when it is 0.
@@ -139,7 +147,7 @@ StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_l
   scalars.weight_decay = fp32(hyper.weight_decay);
   scalars.lr = fp32(hyper.lr);
   scalars.momentum = fp32(hyper.momentum);
-  scalars.one_minus_dampening = fp32(1 - hyper.dampening);
+  scalars.one_minus_dampening = fp32(weight_of_gradient(hyper));
   scalars.has_decay =
       decay_coefficient(hyper) != 0 ? 1 : 0;  // decided in fp64: the fp32 value may already be 0
   scalars.is_first = t == 1 ? 1 : 0;

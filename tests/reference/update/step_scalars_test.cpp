@@ -300,19 +300,42 @@ TEST_CASE("step scalars: incompatible options are rejected") {
       h.maximize = true;  // valid with every rule
     });
   };
-  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,
-                                UpdateRule::sgd_ema, UpdateRule::lion, UpdateRule::lamb}) {
+  for (const UpdateRule rule :
+       {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema, UpdateRule::lion,
+        UpdateRule::lamb, UpdateRule::muon}) {
     const bool is_sgd = rule == UpdateRule::sgd;
+    const bool has_momentum = is_sgd || rule == UpdateRule::muon;
     const bool is_adaptive = rule == UpdateRule::adamw || rule == UpdateRule::adam;
     CHECK(refused(rule, 0, 0, false, false) == false);
-    CHECK(refused(rule, 0.5, 0, false, false) == !is_sgd);
+    CHECK(refused(rule, 0.5, 0, false, false) == !has_momentum);
     CHECK(refused(rule, 0, 0.5, false, false) == !is_sgd);
     CHECK(refused(rule, 0.5, 0.5, false, false) == !is_sgd);
-    CHECK(refused(rule, 0.5, 0, true, false) == !is_sgd);
+    CHECK(refused(rule, 0.5, 0, true, false) == !has_momentum);
     CHECK(refused(rule, 0, 0, true, false));      // nesterov without momentum
     CHECK(refused(rule, 0.5, 0.5, true, false));  // nesterov with dampening
     CHECK(refused(rule, 0, 0, false, true) == !is_adaptive);
   }
+}
+
+TEST_CASE("step scalars: the weight of the gradient under muon is that of its family") {
+  OptimizerHyper hyper = dyadic();
+  hyper.rule = UpdateRule::muon;
+  hyper.momentum = 0.95;
+  StepScalars s = reference::step_scalars(hyper, 1, 0, 1);
+  CHECK(bits(s.momentum) == bits(0.95F));
+  CHECK(bits(s.one_minus_dampening) == bits(fp32(1 - 0.95)));  // not 1 - 0.95F
+  CHECK(bits(s.one_minus_dampening) != bits(1 - 0.95F));
+  CHECK(s.has_decay == 1);
+  hyper.muon.family = MomentumFamily::heavy_ball;
+  s = reference::step_scalars(hyper, 1, 0, 1);
+  CHECK(s.one_minus_dampening == 1);
+  hyper.rule = UpdateRule::sgd;  // of which the family is no setting
+  hyper.muon.family = MomentumFamily::ema;
+  CHECK(reference::step_scalars(hyper, 1, 0, 1).one_minus_dampening == 1);
+  // The decay is decoupled: lr * weight_decay is 0 with lr = 0.
+  hyper.rule = UpdateRule::muon;
+  hyper.lr = 0;
+  CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 0);
 }
 
 }  // namespace step_scalars_test
