@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/error.hpp"
+#include "common/base/shown.hpp"
 #include "common/contracts/binned_sum.hpp"
 #include "common/step/scaled_params.hpp"
 
@@ -73,10 +74,10 @@ void check_clip_groups(const ClipGroups& groups, const FlatLayout& layout) {
   }
 }
 
-void check_matrix_tensors(const StepSettings& settings) {
+void check_muon(const StepSettings& settings) {
+  const bool has_matrices = traits_of(settings.hyper.rule).matrices;
   const std::size_t given = settings.matrix_tensors.size();
-  const std::size_t wanted =
-      traits_of(settings.hyper.rule).matrices ? settings.layout->tensors().size() : 0;
+  const std::size_t wanted = has_matrices ? settings.layout->tensors().size() : 0;
   check(given == wanted,
         "the settings say of " + std::to_string(given) +
             " tensors whether they are matrices, and the rule is " +
@@ -85,6 +86,43 @@ void check_matrix_tensors(const StepSettings& settings) {
                     : "the rule updates matrices and other tensors differently (R28)",
         wanted == 0 ? "leave StepSettings::matrix_tensors empty"
                     : "make StepSettings::matrix_tensors with make_matrix_tensors");
+  if (!has_matrices) return;
+  const auto& [family, newton_schulz, scale, scale_factor] = settings.hyper.muon;
+  check(newton_schulz.steps >= 1 && newton_schulz.steps <= 64,
+        "muon.steps is " + std::to_string(newton_schulz.steps),
+        "it counts steps of the Newton-Schulz iteration (R28)", "use 1 to 64");
+  check(std::isfinite(newton_schulz.eps) && newton_schulz.eps >= 0x1p-126,
+        "muon.eps is " + shown(newton_schulz.eps), "it replaces a norm of 0 (R28)",
+        "use a finite number of at least 2^-126");
+  check(std::isfinite(scale_factor) && scale_factor > 0,
+        "muon.scale_factor is " + shown(scale_factor),
+        "it multiplies the update of every matrix (R28)", "use a finite number above 0");
+}
+
+/// matrices: of the undistributed tensors, [num_tensors].
+void check_parts(const StepSettings& settings, const std::vector<TensorMatrix>& matrices) {
+  for (std::size_t i = 0; i < settings.matrix_tensors.size(); ++i) {
+    const auto& [is_matrix, by_columns, widths] = settings.matrix_tensors[i];
+    if (!is_matrix) continue;
+    const TensorSlot& tensor = settings.layout->tensors()[i];
+    check(
+        tensor.shape.size() == 2,
+        "the matrix " + tensor.name + " has " + std::to_string(tensor.shape.size()) + " dimensions",
+        "a matrix has rows and columns (R28)",
+        "make StepSettings::matrix_tensors with make_matrix_tensors");
+    const std::int64_t extent = by_columns ? matrices[i].columns : matrices[i].rows;
+    std::int64_t period = 0;
+    bool are_widths = true;
+    for (const std::int64_t width : widths) {
+      are_widths = are_widths && width >= 1 && width <= BlockGrid::most;
+      if (are_widths) period += width;
+    }
+    check(are_widths && (widths.empty() || extent % period == 0),
+          "the parts of the matrix " + tensor.name + " do not cover its " + std::to_string(extent) +
+              (by_columns ? " columns" : " rows"),
+          "some of them would belong to no part (R28)",
+          "use widths of at least 1 whose sum divides that number");
+  }
 }
 
 void check_leaves(const StepSettings& settings) {
@@ -153,47 +191,18 @@ void check_grad_home(const OptimizerSetup& setup) {
         "the other ranks read it in place", "use windows off, or stage 1, 2 or 3");
 }
 
-/// Matrices have two dimensions, and parts that make up periods of their rows or columns (R28).
-void check_parts(const OptimizerSetup& setup) {
-  const std::vector<TensorSlot>& tensors = setup.layout->tensors();
-  const std::vector<TensorMatrix> whole =
-      setup.matrices.empty() ? matrices_of(*setup.layout) : setup.matrices;
-  for (std::size_t i = 0; i < setup.matrix_tensors.size(); ++i) {
-    const auto& [is_matrix, by_columns, widths] = setup.matrix_tensors[i];
-    if (!is_matrix) continue;
-    check(tensors[i].shape.size() == 2,
-          "tensor " + tensors[i].name + " of " + std::to_string(tensors[i].shape.size()) +
-              " dimensions is a matrix",
-          "a matrix has rows and columns (R28)", "make matrix_tensors with make_matrix_tensors");
-    std::int64_t period = 0;
-    bool has_widths = true;
-    for (const std::int64_t width : widths) {
-      has_widths &= width >= 1 && width <= BlockGrid::most;
-      period += width;
-    }
-    const std::int64_t extent = by_columns ? whole[i].columns : whole[i].rows;
-    check(widths.empty() || (has_widths && extent % period == 0),
-          "tensor " + tensors[i].name + " has " + std::to_string(extent) +
-              (by_columns ? " columns" : " rows") + " and parts with a period of " +
-              std::to_string(period),
-          "every row or column belongs to one part (R28)",
-          "make matrix_tensors with make_matrix_tensors");
-  }
-}
-
 void check_matrices(const OptimizerSetup& setup) {
-  const bool scales = has_scales(setup.param_dtype), muon = traits_of(setup.hyper.rule).matrices;
-  if (!scales && !muon) return;
+  const bool of_rule = traits_of(setup.hyper.rule).matrices;
+  if (!has_scales(setup.param_dtype) && !of_rule) return;
   check(!setup.matrices.empty() || setup.placement.empty() || ranks_of(setup.tp) == 1,
-        (scales ? "parameters of " + std::string(name(setup.param_dtype))
-                : std::string("parameters of the rule muon")) +
-            " are split over " + std::to_string(ranks_of(setup.tp)) +
-            " TP ranks without their undistributed matrices",
-        scales ? "scales belong to blocks of the undistributed tensors (R24)"
-               : "it orthogonalises undistributed matrices (R28)",
+        (of_rule ? "matrices of the rule muon are split over "
+                 : "parameters of " + std::string(name(setup.param_dtype)) + " are split over ") +
+            std::to_string(ranks_of(setup.tp)) + " TP ranks without their undistributed matrices",
+        of_rule ? "whole matrices are orthogonalised (R28)"
+                : "scales belong to blocks of the undistributed tensors (R24)",
         "set OptimizerSetup::matrices");
-  blocks_of(setup);  // checks the elements
-  check_parts(setup);
+  blocks_of(setup);
+  check_parts(setup, setup.matrices.empty() ? matrices_of(*setup.layout) : setup.matrices);
 }
 
 void check_placement(const OptimizerSetup& setup) {
@@ -216,9 +225,7 @@ void check_placement(const OptimizerSetup& setup) {
   }
 }
 
-}  // namespace
-
-void validate_settings(const StepSettings& settings) {
+void check_settings(const StepSettings& settings) {
   check(settings.layout != nullptr, "the optimizer has no layout",
         "it has the positions of the tensors", "set StepSettings::layout");
   check_leaves(settings);
@@ -233,11 +240,18 @@ void validate_settings(const StepSettings& settings) {
         "use bf16 parameters, or the master format fp32");
   check_groups(settings.groups, *settings.layout);
   check_clip_groups(settings.clip_groups, *settings.layout);
-  check_matrix_tensors(settings);
+  check_muon(settings);
+}
+
+}  // namespace
+
+void validate_settings(const StepSettings& settings) {
+  check_settings(settings);
+  check_parts(settings, matrices_of(*settings.layout));
 }
 
 void validate_setup(const OptimizerSetup& setup) {
-  validate_settings(setup);
+  check_settings(setup);
   check(setup.shards != nullptr && setup.comm != nullptr,
         "the optimizer has no shard map or no communicator", "they determine its elements",
         "set both in OptimizerSetup");

@@ -7,8 +7,9 @@
 namespace zeroproof {
 
 /// Errors: invalid_argument if the layout is missing, there is no micro-batch, a dtype holds no parameters,
-/// parameters other than bf16 are rounded stochastically, a binned sum has more than 128 leaves, or a
-/// tensor is in a group that does not exist.
+/// parameters other than bf16 are rounded stochastically, a binned sum has more than 128 leaves, a
+/// tensor is in a group that does not exist, or with the rule muon a setting is outside of R28's ranges, the matrices
+/// are not given, or their parts do not cover them. layout: the undistributed one.
 void validate_settings(const StepSettings& settings);
 
 /// Errors: invalid_argument, besides those of validate_settings, if stage, grad_dtype, persistent_numel or cp are out
