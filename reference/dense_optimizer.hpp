@@ -7,6 +7,7 @@
 
 #include "common/step/distributed_optimizer.hpp"
 #include "reference/buffers.hpp"
+#include "reference/matrix_update.hpp"
 #include "reference/norm_form.hpp"
 #include "reference/param_scales.hpp"
 #include "reference/rule.hpp"
@@ -36,6 +37,7 @@ struct DenseStep {
   std::vector<double> grad_norm;     ///< [clip groups] NaN if the step was skipped
   std::vector<float> clip_coef;      ///< [clip groups] NaN if the step was skipped
   std::vector<float> trust_ratio;    ///< [num_tensors] of the last applied step (R6)
+  std::vector<float> orthogonal;     ///< of the last applied step (R28)
   std::vector<float> grad_sum, unscaled_grad,
       grad;  ///< grad keeps its last value when the step was skipped
 };
@@ -73,8 +75,8 @@ class DenseOptimizer {
   /// A buffer of the contract as it is after the step. [padded_numel]: grad_sum, unscaled_grad,
   /// grad, master, the rule's state, param_shard and param_full (both param()). Scales of the
   /// state, of every block. Words: step_scalars, applied_steps, found_inf, loss_scaler, norm_limbs
-  /// or grad_amax by the form of the norm, grad_norm, clip_coef, trust_ratio of a rule that has it,
-  /// and tensor_steps with missing_grad = skip; of parameters with scales amax, amax_history, param_scale, param_scale_inv,
+  /// or grad_amax by the form of the norm, grad_norm, clip_coef, trust_ratio and orthogonal
+  /// of a rule that has them, and tensor_steps with missing_grad = skip; of parameters with scales amax, amax_history, param_scale, param_scale_inv,
   /// param_columns like param_full, and the same four of columns that have scales of their own. The
   /// data of a buffer that these settings do not have is nullptr.
   TensorView buffer(BufferId id) const;
@@ -111,6 +113,7 @@ class DenseOptimizer {
   std::vector<float> master_;
   RuleState state_;
   StoredState stored_;  // the buffers of state_ that are not stored in fp32
+  MatrixUpdate matrices_;
   std::optional<ParamBuffer> bf16_master_;
   ParamScales scales_;
   ParamScales column_scales_;  // for columns with their own scales; codes: param_columns_

@@ -61,7 +61,7 @@ class StoredBuffer {
 class StoredState {
  public:
   StoredState() = default;
-  StoredState(const StateFormats& formats, const OptimizerHyper& hyper, std::int64_t numel,
+  StoredState(const StepSettings& settings, std::int64_t numel,
               const std::vector<FlatRange>& blocks);
 
   bool has(StateSlot slot) const { return buffers_.contains(slot); }
@@ -83,10 +83,13 @@ class StoredState {
             const std::function<void(BlockAmax&)>& join);
 
  private:
+  /// The pieces whose values in a slot a step reads and stores.
+  std::vector<Piece> in_use(StateSlot slot, const std::vector<Piece>& pieces) const;
   void store_one(StateSlot slot, const std::vector<Piece>& pieces, std::vector<float>& values,
                  const std::function<void(BlockAmax&)>& join);
 
   std::map<StateSlot, StoredBuffer> buffers_;
+  std::vector<MatrixTensor> matrix_tensors_;  // with the rule muon
 };
 
 }  // namespace zeroproof::reference

@@ -49,8 +49,9 @@ DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initi
       max_norms_(max_norms_of(setup.clip_groups, setup.hyper.max_norm)),
       master_(nan_buffer(setup.layout->padded_numel())),
       state_(make_rule_state(setup.hyper, setup.layout->padded_numel())),
-      stored_(setup.state_formats, setup.hyper, setup.layout->padded_numel(),
+      stored_(setup, setup.layout->padded_numel(),
               {{0, setup.layout->padded_numel() / state_block_numel}}),
+      matrices_(setup),
       param_(setup.param_dtype, setup.layout->padded_numel()),
       counts_(loaded_counts(initial, setup.missing_grad, *setup.layout)),
       scaler_(initial.scaler) {
@@ -81,6 +82,8 @@ DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initi
   last_.grad_norm.resize(max_norms_.size());
   last_.clip_coef.resize(max_norms_.size());
   last_.trust_ratio.assign(setup.layout->tensors().size(), 1);
+  last_.orthogonal = nan_buffer(setup.layout->padded_numel());
+  for (const Piece& piece : pieces_) std::ranges::fill(at(last_.orthogonal, piece), 0.0F);
 }
 
 std::int64_t DenseOptimizer::divisor(const MicroBatchFacts& facts) const {
@@ -218,9 +221,16 @@ void DenseOptimizer::update(const std::vector<bool>& has_grad) {
   stored_.read(used, state_);
   if (bf16_master_) bf16_master_->widen_into(master_, pieces_);
   compute_trust_ratios(used);
-  for (const Piece& piece : used)
+  matrices_.run(
+      pieces_, [&](std::int64_t tensor) { return !counts_.per_tensor || has_grad[tensor]; },
+      [this](std::int64_t tensor) -> const StepScalars& { return scalars_of(tensor); },
+      {last_.grad, master_, state_, last_.orthogonal},
+      [](std::int64_t, Span<std::uint64_t>) {});  // all elements of every matrix are here
+  for (const Piece& piece : used) {
+    if (matrices_.contains(piece.tensor)) continue;
     update_piece(setup_.hyper, scalars_of(piece.tensor), last_.trust_ratio[piece.tensor], piece,
                  last_.grad, master_, state_);
+  }
   stored_.store(used, state_, no_other_ranks);
   counts_.count_step(has_grad);
   if (bf16_master_) keep_master();
@@ -322,6 +332,8 @@ TensorView DenseOptimizer::buffer(BufferId id) const {
     case BufferId::trust_ratio:
       return traits_of(setup_.hyper.rule).trust_ratio ? array_view(last_.trust_ratio)
                                                       : TensorView{};
+    case BufferId::orthogonal:
+      return traits_of(setup_.hyper.rule).matrices ? array_view(last_.orthogonal) : TensorView{};
     case BufferId::grad_sum:
       return array_view(last_.grad_sum);
     case BufferId::unscaled_grad:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -162,21 +163,33 @@ ExposedBuffer StoredBuffer::scales(StateSlot slot) const {
   return {scales_of(slot), array_view(scale_inv_), blocks_};
 }
 
-StoredState::StoredState(const StateFormats& formats, const OptimizerHyper& hyper,
-                         std::int64_t numel, const std::vector<FlatRange>& blocks) {
-  for (const StateSlot slot : kept_slots(hyper)) {
-    const StateFormat format = formats.of(slot);
+StoredState::StoredState(const StepSettings& settings, std::int64_t numel,
+                         const std::vector<FlatRange>& blocks)
+    : matrix_tensors_(settings.matrix_tensors) {
+  for (const StateSlot slot : kept_slots(settings.hyper)) {
+    const StateFormat format = settings.state_formats.of(slot);
     if (format != StateFormat::fp32) buffers_.emplace(slot, StoredBuffer(format, numel, blocks));
   }
 }
 
+std::vector<Piece> StoredState::in_use(StateSlot slot, const std::vector<Piece>& pieces) const {
+  if (slot != StateSlot::exp_avg_sq || matrix_tensors_.empty()) return pieces;
+  // That of a matrix keeps its bits (R28): storing what was read could change them.
+  std::vector<Piece> used;
+  std::ranges::copy_if(pieces, std::back_inserter(used), [this](const Piece& piece) {
+    return !matrix_tensors_[piece.tensor].is_matrix;
+  });
+  return used;
+}
+
 void StoredState::read(const std::vector<Piece>& pieces, RuleState& state) const {
-  for (const auto& [slot, buffer] : buffers_) buffer.read(pieces, state.at(slot));
+  for (const auto& [slot, buffer] : buffers_) buffer.read(in_use(slot, pieces), state.at(slot));
 }
 
 void StoredState::store(const std::vector<Piece>& pieces, RuleState& state,
                         const std::function<void(BlockAmax&)>& join) {
-  for (const auto& entry : buffers_) store_one(entry.first, pieces, state.at(entry.first), join);
+  for (const auto& entry : buffers_)
+    store_one(entry.first, in_use(entry.first, pieces), state.at(entry.first), join);
 }
 
 void StoredState::store_one(StateSlot slot, const std::vector<Piece>& pieces,

@@ -45,12 +45,12 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) 
   trust_ratio_.assign(setup.layout->tensors().size(), 1);
 
   const std::int64_t numel = numel_of(ranges_);
-  for (std::vector<float>* values : {&grad_sum_, &unscaled_grad_, &grad_, &master_}) {
+  for (std::vector<float>* values : {&grad_sum_, &unscaled_grad_, &grad_, &master_, &orthogonal_}) {
     *values = nan_buffer(numel);
   }
   state_ = make_rule_state(setup.hyper, numel);
-  stored_ = StoredState(setup.state_formats, setup.hyper, numel,
-                        blocks_with_elements(undistributed(setup, pieces_)));
+  stored_ = StoredState(setup, numel, blocks_with_elements(undistributed(setup, pieces_)));
+  matrices_ = MatrixUpdate(setup, setup.placement, setup.matrices);
   if (setup.state_formats.master == MasterFormat::bf16) bf16_master_.emplace(DType::bf16, numel);
   param_shard_ = ParamBuffer(setup.param_dtype, numel);
   param_full_ = ParamBuffer(setup.param_dtype, numel_of(full_ranges_));
@@ -78,6 +78,7 @@ void ShardedOptimizer::load_state(const FullState& state) {
   scaler_ = state.scaler;
   found_inf_ = 0;
   std::ranges::fill(trust_ratio_, 1.0F);  // no tensor is updated yet
+  for (const Piece& piece : pieces_) std::ranges::fill(at(orthogonal_, piece), 0.0F);
   stored_.load(state, undistributed(setup_, pieces_), state_, [&](BlockAmax& amax) { join(amax); });
   if (bf16_master_) keep_master();
   if (scales_.exist()) {
@@ -225,11 +226,11 @@ void ShardedOptimizer::norm() {
   std::ranges::copy(own.amax, norms_.amax.begin());
   if (setup_.hyper.norm == NormForm::inf) {
     std::vector<std::uint64_t> amax(norms_.amax.begin(), norms_.amax.end());
-    all_reduce({counting_ranks(), setup_.tp}, amax, IntegerReduce::max);
+    all_reduce({sharding_ranks(), setup_.tp}, amax, IntegerReduce::max);
     std::ranges::transform(amax, norms_.amax.begin(),
                            [](std::uint64_t word) { return static_cast<std::uint32_t>(word); });
   } else {
-    add_over({counting_ranks(), setup_.tp}, norms_.limbs);  // of all groups in one reduction
+    add_over({sharding_ranks(), setup_.tp}, norms_.limbs);  // of all groups in one reduction
     norms_.normalise();
   }
   std::ranges::copy(norms_.finish(setup_.hyper.norm), grad_norm_.begin());
@@ -262,11 +263,31 @@ void ShardedOptimizer::compute_trust_ratios(const std::vector<Piece>& used) {
     grad_norm_normalise(of_tensor.weight);
     grad_norm_normalise(of_tensor.update);
   }
-  add_over({counting_ranks(), setup_.tp}, norms);  // of all tensors in one reduction (R6)
+  add_over({sharding_ranks(), setup_.tp}, norms);  // of all tensors in one reduction (R6)
   // Every rank has the ratios of all tensors, also of those it has no elements of.
   for (std::size_t tensor = 0; tensor < norms.size(); ++tensor)
     trust_ratio_[tensor] =
         lamb_trust_ratio(scalars_of(static_cast<std::int64_t>(tensor)), norms[tensor]);
+}
+
+// A matrix on one rank of many (R28) [Muon:sharded].
+// W = 3 ranks, the 2 x 5 matrix E of a tensor:
+//
+//                    rank 0            rank 1            rank 2
+//   momentum         e0 e1 e2          e3 e4 .. e9       -              of its own elements
+//   joined           e0 .. e9          the same          the same       bits
+//   Newton-Schulz    o0 .. o9          the same          -              so are these
+//   update           o0 o1 o2          o3 o4 .. o9       -              of its own elements
+
+void ShardedOptimizer::update_matrices() {
+  matrices_.run(
+      pieces_, [this](std::int64_t tensor) { return !counts_.per_tensor || has_grad_[tensor]; },
+      [this](std::int64_t tensor) -> const StepScalars& { return scalars_of(tensor); },
+      {grad_, master_, state_, orthogonal_},
+      [this](std::int64_t tensor, Span<std::uint64_t> bits) {
+        Communicator* const tp = is_tp_replicated(setup_, tensor) ? nullptr : setup_.tp;
+        all_reduce({sharding_ranks(), tp}, bits, IntegerReduce::bitwise_or);
+      });
 }
 
 void ShardedOptimizer::update() {
@@ -278,9 +299,12 @@ void ShardedOptimizer::update() {
   stored_.read(used_runs, state_);
   if (bf16_master_) bf16_master_->widen_into(master_, pieces_);
   compute_trust_ratios(used);
-  for (const Piece& piece : used)
+  update_matrices();
+  for (const Piece& piece : used) {
+    if (matrices_.contains(piece.tensor)) continue;
     update_piece(setup_.hyper, scalars_of(piece.tensor), trust_ratio_[piece.tensor], piece, grad_,
                  master_, state_);
+  }
   stored_.store(used_runs, state_, [&](BlockAmax& amax) { join(amax); });
   counts_.count_step(has_grad_);
   if (bf16_master_) keep_master();
@@ -436,7 +460,8 @@ std::vector<BufferId> written_by(Phase phase) {
       std::vector<BufferId> ids = {BufferId::trust_ratio};
       for (const StateSlot slot : all_state_slots) ids.push_back(buffer_of(slot));
       for (const StateSlot slot : all_state_slots) ids.push_back(scales_of(slot));
-      ids.insert(ids.end(), {BufferId::master, BufferId::tensor_steps, BufferId::applied_steps});
+      ids.insert(ids.end(), {BufferId::orthogonal, BufferId::master, BufferId::tensor_steps,
+                             BufferId::applied_steps});
       return ids;
     }
     case Phase::cast:
@@ -463,6 +488,8 @@ bool ShardedOptimizer::exists(BufferId id) const {
       return setup_.hyper.norm == NormForm::inf;
     case BufferId::trust_ratio:
       return traits_of(setup_.hyper.rule).trust_ratio;
+    case BufferId::orthogonal:
+      return traits_of(setup_.hyper.rule).matrices;
     case BufferId::tensor_steps:
       return counts_.per_tensor;
     case BufferId::param_full:
@@ -520,6 +547,8 @@ ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
       return {id, array_view(grad_), ranges_};
     case BufferId::master:
       return {id, bf16_master_ ? bf16_master_->view() : array_view(master_), ranges_};
+    case BufferId::orthogonal:
+      return {id, array_view(orthogonal_), ranges_};
     case BufferId::param_shard:
       return {id, param_shard_.view(), ranges_};
     case BufferId::param_full:

@@ -6,6 +6,7 @@
 
 #include "common/step/distributed_optimizer.hpp"
 #include "reference/buffers.hpp"
+#include "reference/matrix_update.hpp"
 #include "reference/norm_form.hpp"
 #include "reference/param_scales.hpp"
 #include "reference/rule.hpp"
@@ -41,6 +42,7 @@ class ShardedOptimizer final : public DistributedOptimizer {
   void norm();
   void clip();
   void compute_trust_ratios(const std::vector<Piece>& used);
+  void update_matrices();
   void update();
   void cast();
   void gather();
@@ -53,9 +55,9 @@ class ShardedOptimizer final : public DistributedOptimizer {
   }
   /// False on all TP ranks but one for tensors that every TP rank has: norms count them once (R12).
   bool is_counted(const Piece& piece) const;
-  /// The data ranks that have counted other elements: in stage 0 each has counted all of them, and
-  /// so has every instance.
-  Communicator* counting_ranks() const { return setup_.stage == 0 ? nullptr : setup_.comm; }
+  /// The data ranks that have other elements: in stage 0 each has all of them, and so has every
+  /// instance.
+  Communicator* sharding_ranks() const { return setup_.stage == 0 ? nullptr : setup_.comm; }
   /// Master to parameters, with the draws of the steps counted so far; both views have the same
   /// elements.
   void round(ParamBuffer& param, Span<const float> master, const std::vector<Piece>& pieces) const;
@@ -101,8 +103,10 @@ class ShardedOptimizer final : public DistributedOptimizer {
   std::vector<float> clip_coef_;
   std::vector<float> trust_ratio_;  // [num_tensors], 1 with a rule that has none
   std::vector<float> grad_sum_, unscaled_grad_, grad_, master_;
-  RuleState state_;     // buffers not stored in fp32 are here only during an update
-  StoredState stored_;  // buffers not stored in fp32
+  std::vector<float> orthogonal_;  // as master_; +0 with a rule without matrices
+  RuleState state_;                // buffers not stored in fp32 are here only during an update
+  StoredState stored_;             // buffers not stored in fp32
+  MatrixUpdate matrices_;
   std::optional<ParamBuffer> bf16_master_;  // the stored form of master_, as stored_ is of state_
   ParamScales scales_;  // amax, amax_history, param_scale, param_scale_inv; with 8-bit parameters
   ParamScales
