@@ -3,39 +3,16 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "cuda/comm/exchange/micro_batches.hpp"
-
 namespace zeroproof::cuda {
-namespace {
-
-constexpr std::int64_t width = sizeof(float);
-
-Stretches stretches_of(const std::vector<MatrixRun>& runs, std::int64_t MatrixRun::*begin,
-                       float* buffer) {
-  Stretches stretches;
-  stretches.reserve(runs.size());
-  for (const MatrixRun& run : runs)
-    stretches.push_back({reinterpret_cast<std::byte*>(buffer + run.*begin),
-                         static_cast<std::size_t>(run.numel * width)});
-  return stretches;
-}
-
-std::int64_t bytes_of(const Stretches& stretches) {
-  std::int64_t bytes = 0;
-  for (const Span<std::byte> stretch : stretches) bytes += numel(stretch);
-  return bytes;
-}
-
-}  // namespace
 
 MatrixUpdates::MatrixUpdates(const RankShard& shard, const KernelTable& ops)
     : setup_(shard.setup),
       ops_(ops),
       pieces_(shard.pieces),
       exchange_(shard.matrices),
-      orthogonal_(shard.orthogonal),
-      memory_(shard.messages) {
+      orthogonal_(shard.orthogonal) {
   if (exchange_ == nullptr) return;
+  moves_.emplace(shard, CommGroups{setup_.comm, setup_.replicas, setup_.tp});
   for (const WholeMatrix& matrix : exchange_->matrices())
     step_sizes_.emplace_back(matrix.parts.size());
 }
@@ -65,53 +42,10 @@ void MatrixUpdates::orthogonalise(const TensorSteps& steps) {
   make_step_sizes(steps);
   set_zero([&](std::int64_t tensor) { return has(tensor) && !updated(tensor); });
   for (const MatrixBatch& batch : exchange_->batches()) {
-    auto* const whole = reinterpret_cast<float*>(memory_->matrices.take(batch.numel * width));
-    const Places places = places_of(exchange_->messages(batch, updated), whole);
-    if (batch.moves) exchange(places.away, places.here);
-    memory_->space().copy_many(places.own_to_whole);
-    complete_over_tp(batch, updated, whole);
+    float* const whole = moves_->gather(batch, updated);
     compute(batch, updated, whole);
-    if (batch.moves && exchange_->returns()) exchange(places.here, places.away);
-    memory_->space().copy_many(places.own_to_shard);
+    moves_->scatter();
   }
-}
-
-MatrixUpdates::Places MatrixUpdates::places_of(const MatrixMessages& messages, float* whole) const {
-  auto* const shard = (*orthogonal_)->as<float>().data();
-  Places places;
-  for (const std::vector<MatrixRun>& runs : messages.away)
-    places.away.push_back(stretches_of(runs, &MatrixRun::local_begin, shard));
-  for (const std::vector<MatrixRun>& runs : messages.here)
-    places.here.push_back(stretches_of(runs, &MatrixRun::place, whole));
-  for (const MatrixRun& run : messages.own) {
-    float *const in_shard = shard + run.local_begin, *const in_whole = whole + run.place;
-    places.own_to_whole.push_back({in_whole, in_shard, run.numel * width});
-    places.own_to_shard.push_back({in_shard, in_whole, run.numel * width});
-  }
-  return places;
-}
-
-void MatrixUpdates::exchange(const std::vector<Stretches>& send,
-                             const std::vector<Stretches>& receive) {
-  std::vector<std::int64_t> received_bytes;
-  for (const Stretches& stretches : receive) received_bytes.push_back(bytes_of(stretches));
-  const std::vector<Span<std::byte>> arrived =
-      exchange_packed(*setup_.comm, send, received_bytes, memory_->out, memory_->in);
-  std::vector<Move> moves;
-  for (std::size_t rank = 0; rank < receive.size(); ++rank)
-    unpack(arrived[rank].data(), receive[rank], moves);
-  memory_->space().copy_many(moves);
-}
-
-void MatrixUpdates::complete_over_tp(const MatrixBatch& batch,
-                                     const MatrixExchange::Updated& updated, float* whole) {
-  if (tp_ranks(setup_) == 1) return;
-  std::vector<Stretches> parts;
-  for (int rank = 0; rank < tp_ranks(setup_); ++rank)
-    parts.push_back(
-        stretches_of(exchange_->tp_runs(batch, updated, rank), &MatrixRun::place, whole));
-  if (std::ranges::all_of(parts, &Stretches::empty)) return;  // on all TP ranks
-  gather_packed(*setup_.tp, parts[tp_rank(setup_)], parts, memory_->gathered);
 }
 
 void MatrixUpdates::compute(const MatrixBatch& batch, const MatrixExchange::Updated& updated,

@@ -2,11 +2,12 @@
 // The orthogonalised momentum of a rank's matrices in a step on the host (R28).
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "cuda/comm/exchange/packed_exchange.hpp"
 #include "cuda/kernel_table.hpp"
 #include "cuda/optimizer/matrices/matrix_exchange.hpp"
+#include "cuda/optimizer/matrices/matrix_moves.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 #include "cuda/optimizer/state/tensor_steps.hpp"
 
@@ -49,15 +50,6 @@ class MatrixUpdates {
  private:
   void set_zero(const MatrixExchange::Updated& wanted);
   void make_step_sizes(const TensorSteps& steps);
-  /// The elements of a batch: MatrixMessages in memory.
-  struct Places {
-    std::vector<Stretches> away, here;  ///< [ranks]
-    std::vector<Move> own_to_whole, own_to_shard;
-  };
-  Places places_of(const MatrixMessages& messages, float* whole) const;
-  void exchange(const std::vector<Stretches>& send, const std::vector<Stretches>& receive);
-  void complete_over_tp(const MatrixBatch& batch, const MatrixExchange::Updated& updated,
-                        float* whole);
   void compute(const MatrixBatch& batch, const MatrixExchange::Updated& updated,
                float* whole) const;
 
@@ -66,7 +58,7 @@ class MatrixUpdates {
   const host::PieceLoop& pieces_;
   const MatrixExchange* const exchange_;
   CountedBuffer* const orthogonal_;
-  GradMemory* const memory_;
+  std::optional<MatrixMoves> moves_;            // with matrices
   std::vector<std::vector<float>> step_sizes_;  // [matrices][parts]
 };
 

@@ -15,52 +15,40 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-static_assert(sizeof(PartNorm::sums) == norm_num_sums * sizeof(Sum));
+static_assert(sizeof(MatrixNorm::sums) == norm_num_sums * sizeof(Sum));
 
-/// A part as kernels see it: elements of the part in order of rows, e = i * columns + j.
-struct PartView {
-  MatrixPart part;
-  bool transposed;  // X is the transpose of the part
+/// E, and X of the same elements. e: index of an element of E, row after row.
+struct MatrixView {
+  std::int64_t rows, columns;
+  bool transposed;  // X is the transpose of E
   bool to_bf16;     // round() of R28
   StepEnds ends;
 
-  ZP_DEVICE std::int64_t numel() const { return part.rows * part.columns; }
-
-  /// Index of element e in the matrix.
-  ZP_DEVICE std::int64_t in_matrix(std::int64_t e) const {
-    if (part.width == part.period) return e;  // one part
-    const std::int64_t i = row_of(e, part.columns), j = e - i * part.columns;
-    const std::int64_t along = part.by_columns ? j : i;
-    const std::int64_t turn = row_of(along, part.width);
-    const std::int64_t place = turn * part.period + part.first + (along - turn * part.width);
-    return part.by_columns ? i * part.row_stride + place : place * part.row_stride + j;
-  }
-
-  /// Index of element e in X.
+  /// Index of the element in X.
   ZP_DEVICE std::int64_t in_x(std::int64_t e) const {
     if (!transposed) return e;
-    const std::int64_t i = row_of(e, part.columns), j = e - i * part.columns;
-    return j * part.rows + i;
+    const std::int64_t i = row_of(e, columns);
+    return (e - i * columns) * rows + i;
   }
 
   template <class Body>
   ZP_DEVICE void elements(const Body& body) const {
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
     for (std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-         e < numel(); e += stride)
+         e < rows * columns; e += stride)
       body(e);
   }
 };
 
 /// E_ij: as given, or rounded first.
-ZP_DEVICE inline float element_of(const PartView& view, bool rounds_first, const float* matrix,
+ZP_DEVICE inline float element_of(const MatrixView& view, bool rounds_first, const float* matrix,
                                   std::int64_t e) {
-  return rounded(matrix[view.in_matrix(e)], rounds_first && view.to_bf16);
+  return rounded(matrix[e], rounds_first && view.to_bf16);
 }
 
-/// Adds the squares of the part to its sums. Each block propagates its carries before, so that the sums can take
+/// Adds the squares of E to its sums. Each block propagates its carries before, so that the sums can take
 /// 2^32 - 1 blocks of 2^32 - 1 elements.
-ZP_KERNEL part_norm_kernel(PartView view, bool rounds_first, const float* matrix, Sum* sums) {
+ZP_KERNEL matrix_norm_kernel(MatrixView view, bool rounds_first, const float* matrix, Sum* sums) {
   if (view.ends.ended()) return;
   Sum* const block_sums = start_block_sums();
   TermDeposits<NormTerm::square> squares{};
@@ -72,9 +60,9 @@ ZP_KERNEL part_norm_kernel(PartView view, bool rounds_first, const float* matrix
   finish_block_sums(block_sums, sums);
 }
 
-ZP_KERNEL part_root_kernel(StepEnds ends, PartNorm* norm) {
+ZP_KERNEL matrix_root_kernel(StepEnds ends, MatrixNorm* norm) {
   if (threadIdx.x != 0 || ends.ended()) return;
-  PartNorm own = *norm;  // in place in device memory, it would need more registers
+  MatrixNorm own = *norm;  // in place in device memory, it would need more registers
   norm->norm = norm_of_squares(own.sums);
 }
 
@@ -86,8 +74,8 @@ ZP_HOST_DEVICE inline double divisor_of(double norm, NormFloor floor, double eps
 }
 
 /// X of R28.
-ZP_KERNEL part_divide_kernel(PartView view, bool rounds_first, NormFloor floor, double eps,
-                             const float* matrix, const PartNorm* norm, float* x) {
+ZP_KERNEL matrix_divide_kernel(MatrixView view, bool rounds_first, NormFloor floor, double eps,
+                               const float* matrix, const MatrixNorm* norm, float* x) {
   if (view.ends.ended()) return;
   const double divisor = divisor_of(norm->norm, floor, eps);
   view.elements([&](std::int64_t e) {
@@ -96,9 +84,9 @@ ZP_KERNEL part_divide_kernel(PartView view, bool rounds_first, NormFloor floor, 
   });
 }
 
-ZP_KERNEL part_result_kernel(PartView view, const float* x, float* orthogonal) {
+ZP_KERNEL matrix_result_kernel(MatrixView view, const float* x, float* orthogonal) {
   if (view.ends.ended()) return;
-  view.elements([&](std::int64_t e) { orthogonal[view.in_matrix(e)] = x[view.in_x(e)]; });
+  view.elements([&](std::int64_t e) { orthogonal[e] = x[view.in_x(e)]; });
 }
 
 /// One step of the iteration, from x to next. [shorter, longer] each; gram, polynomial: [shorter, shorter].
@@ -160,33 +148,31 @@ struct Iteration {
 
 }  // namespace
 
-void enqueue_newton_schulz(const NewtonSchulzOptions& options, const MatrixPart& part,
-                           const float* matrix, float* orthogonal, const NewtonSchulzMemory& memory,
-                           const StepEnds& ends) {
+void enqueue_newton_schulz(const NewtonSchulzOptions& options, std::int64_t rows,
+                           std::int64_t columns, const float* matrix, float* orthogonal,
+                           const NewtonSchulzMemory& memory, const StepEnds& ends) {
   require_options(options);
-  const PartView view{part, part.rows > part.columns, options.factors == MatrixFactors::bf16, ends};
-  const std::int64_t numel = part.rows * part.columns;
-  const std::int64_t shorter = view.transposed ? part.columns : part.rows;
-  const Iteration iteration{shorter,
-                            view.transposed ? part.rows : part.columns,
-                            view.to_bf16,
-                            ends,
-                            memory.values + 2 * numel,
-                            memory.values + 2 * numel + shorter * shorter};
+  const MatrixView view{rows, columns, rows > columns, options.factors == MatrixFactors::bf16,
+                        ends};
+  const std::int64_t numel = rows * columns;
+  const std::int64_t shorter = view.transposed ? columns : rows;
+  const Iteration iteration{
+      shorter, view.transposed ? rows : columns, view.to_bf16,
+      ends,    memory.values + 2 * numel,        memory.values + 2 * numel + shorter * shorter};
   float* x = memory.values;
   float* next = memory.values + numel;
   const int blocks = grid_blocks(numel);
-  enqueue_fill(memory.norm, 0, sizeof(PartNorm));
-  launch(part_norm_kernel, blocks, block_threads, view, options.rounds_first, matrix,
+  enqueue_fill(memory.norm, 0, sizeof(MatrixNorm));
+  launch(matrix_norm_kernel, blocks, block_threads, view, options.rounds_first, matrix,
          reinterpret_cast<Sum*>(memory.norm->sums));
-  launch(part_root_kernel, 1, 32, ends, memory.norm);
-  launch(part_divide_kernel, blocks, block_threads, view, options.rounds_first, options.floor,
+  launch(matrix_root_kernel, 1, 32, ends, memory.norm);
+  launch(matrix_divide_kernel, blocks, block_threads, view, options.rounds_first, options.floor,
          options.eps, matrix, memory.norm, x);
   for (int step = 0; step < options.steps; ++step) {
     iteration.enqueue(polynomial_of(options.coefficients, step), options.form, x, next);
     std::swap(x, next);
   }
-  launch(part_result_kernel, blocks, block_threads, view, x, orthogonal);
+  launch(matrix_result_kernel, blocks, block_threads, view, x, orthogonal);
 }
 
 void newton_schulz(const Exec&, const NewtonSchulzOptions& options, std::int64_t rows,
@@ -196,8 +182,8 @@ void newton_schulz(const Exec&, const NewtonSchulzOptions& options, std::int64_t
   require_matrix("orthogonal", orthogonal, rows, columns);
   if (matrix.empty()) return;
   const DeviceArray<float> values(newton_schulz_numel(rows, columns));
-  const DeviceArray<PartNorm> norm(1);
-  enqueue_newton_schulz(options, whole_matrix(rows, columns), matrix.data(), orthogonal.data(),
+  const DeviceArray<MatrixNorm> norm(1);
+  enqueue_newton_schulz(options, rows, columns, matrix.data(), orthogonal.data(),
                         {values.data(), norm.data()});
 }
 
