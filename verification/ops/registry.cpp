@@ -8,21 +8,16 @@ namespace {
 
 std::vector<Op> make_all() {
   std::vector<Op> ops;
-  for (const auto family : {step_scalars_ops,  grad_sum_ops,
-                            fused_fold_ops,    binned_sum_ops,
-                            grad_scale_ops,    grad_stats_ops,
-                            loss_scaler_ops,   grad_norm_ops,
-                            norm_form_ops,     clip_ops,
-                            adam_ops,          one_buffer_ops,
-                            lamb_ops,          cast_ops,
-                            master_split_ops,  scale_recipe_ops,
-                            block_scale_ops,   fused_step_ops,
-                            dot_ops,           lbfgs_ops,
-                            elementary_ops,    activation_ops,
-                            softmax_ops,       norm_layer_ops,
-                            cross_entropy_ops, dropout_and_weight_ops,
-                            fake_quantize_ops, histogram_ops,
-                            calibration_ops}) {
+  for (const auto family : {step_scalars_ops,  grad_sum_ops,      fused_fold_ops,
+                            binned_sum_ops,    grad_scale_ops,    grad_stats_ops,
+                            loss_scaler_ops,   grad_norm_ops,     norm_form_ops,
+                            clip_ops,          adam_ops,          one_buffer_ops,
+                            lamb_ops,          muon_ops,          cast_ops,
+                            master_split_ops,  scale_recipe_ops,  block_scale_ops,
+                            fused_step_ops,    dot_ops,           lbfgs_ops,
+                            elementary_ops,    activation_ops,    softmax_ops,
+                            norm_layer_ops,    cross_entropy_ops, dropout_and_weight_ops,
+                            fake_quantize_ops, histogram_ops,     calibration_ops}) {
     for (Op& op : family()) {
       if (op.variants.empty()) op.variants.emplace_back("plain");
       ops.push_back(std::move(op));

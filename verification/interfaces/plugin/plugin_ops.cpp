@@ -137,6 +137,49 @@ void lamb(const Exec& exec, const LambOptions& options, const StepScalars& scala
       std::move(settings));
 }
 
+void momentum(const Exec& exec, const MuonMomentumOptions& options, const StepScalars& scalars,
+              Span<const float> grad, Span<float> exp_avg, Span<float> direction) {
+  OptimizerHyper flags;
+  flags.rule = UpdateRule::muon;
+  flags.momentum = scalars.momentum;
+  flags.nesterov = options.nesterov;
+  flags.maximize = options.maximize;
+  if (scalars.one_minus_dampening == 1 && scalars.momentum != 0)
+    flags.muon.family = MomentumFamily::heavy_ball;
+  run("muon_momentum", exec,
+      {from("grad", grad), both("exp_avg", exp_avg), to("direction", direction)},
+      described_momentum({flags, step_of(scalars), scalars}));
+}
+
+void orthogonalise(const Exec& exec, const NewtonSchulzOptions& options, std::int64_t rows,
+                   std::int64_t columns, Span<const float> matrix, Span<float> orthogonal) {
+  PluginOperand left = from("matrix", matrix), right = to("orthogonal", orthogonal);
+  left.per_element = right.per_element = columns;
+  run_through("newton_schulz", exec, {std::move(left), std::move(right)},
+              described(options, rows, columns));
+}
+
+float step_size(const MuonSettings& settings, const StepScalars& scalars, std::int64_t rows,
+                std::int64_t columns) {
+  const auto row = static_cast<std::uint32_t>(rows), column = static_cast<std::uint32_t>(columns);
+  float result = 0;
+  std::uint32_t refused = 0;
+  run("muon_step_size", {},
+      {from("rows", Span<const std::uint32_t>(&row, 1)),
+       from("columns", Span<const std::uint32_t>(&column, 1)),
+       to("step_size", Span<float>(&result, 1)), to("refused", Span<std::uint32_t>(&refused, 1))},
+      described(settings, scalars));
+  return result;
+}
+
+void muon_update(const Exec& exec, const StepScalars& scalars, float step_size,
+                 Span<const float> orthogonal, Span<float> master) {
+  run("muon_update", exec, {from("orthogonal", orthogonal), both("master", master)},
+      {{"step_size", double{step_size}},
+       {"scalar.lr_weight_decay", double{scalars.lr_weight_decay}},
+       {"scalar.has_decay", std::int64_t{scalars.has_decay}}});
+}
+
 bool unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum,
              Span<float> unscaled_grad) {
   std::array<std::uint32_t, 1> found_inf = {};
@@ -184,6 +227,10 @@ cuda::KernelTable table(const Plugin& plugin) {
   put(ema_name, ops.sgd_ema_update, average<ema_name, SgdEmaOptions>);
   put(lion_name, ops.lion_update, average<lion_name, LionOptions>);
   put("lamb_update", ops.lamb_update, lamb);
+  put("muon_momentum", ops.muon_momentum, momentum);
+  put("newton_schulz", ops.newton_schulz, orthogonalise);
+  put("muon_step_size", ops.muon_step_size, step_size);
+  put("muon_update", ops.muon_update, muon_update);
   put("unscale", ops.unscale, unscale);
   put("clip", ops.clip, clip);
   put("clip_value", ops.clip_value, clip_value);
@@ -210,8 +257,12 @@ std::unique_ptr<DistributedOptimizer> make_plugin_optimizer(const OptimizerSetup
   const Plugin* plugin = used().plugin.get();
   ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in is selected",
            "there is no plug-in", "add --plugin FILE");
-  const std::string update = std::string(traits_of(setup.hyper.rule).name) + "_update";
-  ZP_CHECK(plugin->has(update), ErrorCode::unavailable,
+  const RuleTraits& rule = traits_of(setup.hyper.rule);
+  const std::string update = std::string(rule.name) + "_update";
+  // A matrix is updated by several operations (R28).
+  const bool any = rule.matrices && (plugin->has("newton_schulz") || plugin->has("muon_momentum") ||
+                                     plugin->has("muon_step_size"));
+  ZP_CHECK(any || plugin->has(update), ErrorCode::unavailable,
            "the plug-in " + plugin->name() + " does not have " + update,
            "the recipe's rule needs this update", "use a recipe whose update the plug-in has");
   return cuda::make_distributed_optimizer(setup, used().ops);

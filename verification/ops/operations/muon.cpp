@@ -7,6 +7,7 @@
 #include "common/step/muon_names.hpp"
 #include "cuda/device/operations.hpp"
 #include "cuda/host/operations.hpp"
+#include "cuda/kernel_table.hpp"
 #include "reference/operations.hpp"
 #include "verification/compare/bounds/muon_bounds.hpp"
 #include "verification/ops/families.hpp"
@@ -22,8 +23,6 @@ std::int64_t root_of(std::int64_t n) {
   while ((side + 1) * (side + 1) <= n) ++side;
   return side;
 }
-
-std::int64_t flag(bool on) { return on ? 1 : 0; }
 
 /// Extents of a product whose three matrices have at most as many elements as the call has.
 struct ProductShape {
@@ -107,7 +106,7 @@ Op matrix_product_op() {
   };
   op.reference = run_product(reference::matrix_product);
   op.host = run_product(cuda::host::matrix_product);
-  op.device = run_product(on_device<cuda::device::matrix_product>);
+  // DEVICE   op.device = run_product(on_device<cuda::device::matrix_product>);
   return op;
 }
 
@@ -232,22 +231,15 @@ Op newton_schulz_op() {
   op.generate = draw_matrix;
   op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
     const NewtonSchulzVariant& v = newton_schulz_variant(call);
-    const NewtonSchulzOptions& o = v.options;
     const auto [rows, columns] = matrix_shape(v.form, call.numel());
-    return {{"rows", rows},
-            {"columns", columns},
-            {"coefficients", static_cast<std::int64_t>(o.coefficients)},
-            {"steps", std::int64_t{o.steps}},
-            {"form", static_cast<std::int64_t>(o.form)},
-            {"factors", static_cast<std::int64_t>(o.factors)},
-            {"floor", static_cast<std::int64_t>(o.floor)},
-            {"eps", o.eps},
-            {"rounds_first", flag(o.rounds_first)},
-            {"in_place", flag(v.in_place)}};
+    std::vector<OpSetting> settings = described(v.options, rows, columns);
+    settings.push_back({"in_place", std::int64_t{v.in_place ? 1 : 0}});
+    return settings;
   };
   op.reference = run_newton_schulz(reference::newton_schulz);
   op.host = run_newton_schulz(cuda::host::newton_schulz);
-  op.device = run_newton_schulz(on_device<cuda::device::newton_schulz>);
+  op.host_of = [](const cuda::KernelTable& ops) { return run_newton_schulz(ops.newton_schulz); };
+  // DEVICE   op.device = run_newton_schulz(on_device<cuda::device::newton_schulz>);
   return op;
 }
 
@@ -279,12 +271,6 @@ OpFunction run_momentum(MuonMomentumFn* implementation) {
   };
 }
 
-std::vector<OpSetting> described_muon(const UpdateSettings& s) {
-  std::vector<OpSetting> settings = described(s);
-  settings.push_back({"heavy_ball", flag(s.hyper.muon.family == MomentumFamily::heavy_ball)});
-  return settings;
-}
-
 std::unique_ptr<CallBounds> momentum_bounds(const OpCall& pristine, const OpCall&) {
   const Span<const float> grad = pristine.in<float>(0), exp_avg = pristine.in<float>(1);
   return CallBounds::by(
@@ -307,12 +293,13 @@ Op momentum_op() {
   op.fills = number_fills();
   op.largest = 8209;
   op.settings = [](const OpCall& call) {
-    return described_muon(momentum_settings(call.variant()));
+    return described_momentum(momentum_settings(call.variant()));
   };
   op.bounds = momentum_bounds;
   op.reference = run_momentum(reference::muon_momentum);
   op.host = run_momentum(cuda::host::muon_momentum);
-  op.device = run_momentum(on_device<cuda::device::muon_momentum>);
+  op.host_of = [](const cuda::KernelTable& ops) { return run_momentum(ops.muon_momentum); };
+  // DEVICE   op.device = run_momentum(on_device<cuda::device::muon_momentum>);
   return op;
 }
 
@@ -370,13 +357,12 @@ Op step_size_op() {
   op.generate = draw_extents;
   op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
     const UpdateSettings s = step_size_settings(call.variant());
-    return {{"scale", static_cast<std::int64_t>(s.hyper.muon.scale)},
-            {"scale_factor", s.hyper.muon.scale_factor},
-            {"scalar.lr", double{s.scalars.lr}}};
+    return described(s.hyper.muon, s.scalars);
   };
   op.reference = run_step_size(reference::muon_step_size);
   op.host = run_step_size(cuda::host::muon_step_size);
-  op.device = run_step_size(cuda::device::muon_step_size);
+  op.host_of = [](const cuda::KernelTable& ops) { return run_step_size(ops.muon_step_size); };
+  // DEVICE   op.device = run_step_size(cuda::device::muon_step_size);
   return op;
 }
 
@@ -428,7 +414,8 @@ Op muon_update_op() {
   op.bounds = update_bounds;
   op.reference = run_update(reference::muon_update);
   op.host = run_update(cuda::host::muon_update);
-  op.device = run_update(on_device<cuda::device::muon_update>);
+  op.host_of = [](const cuda::KernelTable& ops) { return run_update(ops.muon_update); };
+  // DEVICE   op.device = run_update(on_device<cuda::device::muon_update>);
   return op;
 }
 

@@ -87,4 +87,30 @@ std::vector<OpSetting> described(const UpdateSettings& settings) {
           {"scalar.is_first", std::int64_t{s.is_first}}};
 }
 
+std::vector<OpSetting> described(const NewtonSchulzOptions& options, std::int64_t rows,
+                                 std::int64_t columns) {
+  return {{"rows", rows},
+          {"columns", columns},
+          {"coefficients", static_cast<std::int64_t>(options.coefficients)},
+          {"steps", std::int64_t{options.steps}},
+          {"form", static_cast<std::int64_t>(options.form)},
+          {"factors", static_cast<std::int64_t>(options.factors)},
+          {"floor", static_cast<std::int64_t>(options.floor)},
+          {"eps", options.eps},
+          {"rounds_first", std::int64_t{options.rounds_first ? 1 : 0}}};
+}
+
+std::vector<OpSetting> described(const MuonSettings& settings, const StepScalars& scalars) {
+  return {{"scale", static_cast<std::int64_t>(settings.scale)},
+          {"scale_factor", settings.scale_factor},
+          {"scalar.lr", double{scalars.lr}}};
+}
+
+std::vector<OpSetting> described_momentum(const UpdateSettings& settings) {
+  std::vector<OpSetting> all = described(settings);
+  const bool heavy_ball = settings.hyper.muon.family == MomentumFamily::heavy_ball;
+  all.push_back({"heavy_ball", std::int64_t{heavy_ball ? 1 : 0}});
+  return all;
+}
+
 }  // namespace zeroproof::verification

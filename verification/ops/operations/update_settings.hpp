@@ -33,4 +33,11 @@ UpdateSettings update_settings(int number, OptimizerHyper options);
 /// scalars of R5.
 std::vector<OpSetting> described(const UpdateSettings& settings);
 
+/// The same of Newton-Schulz, of the step size of a matrix and of the momentum: choices as the numbers of their
+/// enumerators.
+std::vector<OpSetting> described(const NewtonSchulzOptions& options, std::int64_t rows,
+                                 std::int64_t columns);
+std::vector<OpSetting> described(const MuonSettings& settings, const StepScalars& scalars);
+std::vector<OpSetting> described_momentum(const UpdateSettings& settings);
+
 }  // namespace zeroproof::verification

@@ -18,7 +18,7 @@ TEST_CASE("config: param groups of a wrong shape or type are refused with file, 
   check_refused("[matrix_split]\nname = \"a\"", 1, "matrix_split");
   check_refused("matrix_split = [1]", 1, "[[matrix_split]]");
   check_refused("\n[[matrix_split]]\nrows = 5", 3, "matrix_split.rows");
-  check_refused("\n[[matrix_split]]\ncolumns = [1.5]", 3, "an integer from");
+  check_refused("\n[[matrix_split]]\ncolumns = [1.5]", 3, "an integer");
   check_refused("\n[[matrix_split]]\nmatch = \"*\"", 3, "matrix_split.match");
   check_refused("clip_group = [1]", 1, "[[clip_group]]");
   check_refused("\n[[clip_group]]\nmax_norm = \"1\"", 3, "clip_group.max_norm");
@@ -200,6 +200,10 @@ TEST_CASE("config: settings of muon are refused out of range, and with another r
       {muon + "[muon]\nscale_factor = 0", "muon.scale_factor is 0"},
       {muon + "[muon]\nscale_factor = nan", "muon.scale_factor is nan"},
       {"[muon]\nsteps = 4", "is set with the rule adamw"},
+      {muon + "exp_avg_dtype = \"bf16\"", "state in another format than fp32 is set"},
+      {muon + "[run]\ndtypes = [\"bf16\"]\n[optimizer]\nmaster_dtype = \"bf16\"",
+       "state in another format than fp32 is set"},
+      {muon + "[offload]\nfractions = [0, 0.5]", "offloaded state is set with the rule muon"},
       {"[muon]\nfamily = \"heavy_ball\"", "is set with the rule adamw"},
       {"[muon]\nadamw = []", "is set with the rule adamw"},
       {"[muon]\nowners = \"balanced\"", "is set with the rule adamw"},

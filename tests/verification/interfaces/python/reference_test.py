@@ -50,6 +50,33 @@ class Bits(unittest.TestCase):
         for name, out in kept.items():
             self.assertGreater((out["master"] != master).mean(), 0.9, name)  # some move less than their last bit
 
+    def test_muon_on_paper(self):
+        # 2 I has the norm 2 sqrt(2), and X is bf16(0.7071..) = 0.70703125 on the diagonal. A = X X = 0.49989.. is 0.5
+        # in bf16, and S = 1/4. u = -4.775 / 2, v = 2.0315 / 4, and their sum -1.879625 is B = -1.8828125 in bf16.
+        # P = B X = -1.3312073, w = 3.4445 X = 2.435369, and their sum 1.1041617 is 1.1015625 in bf16.
+        out = r.newton_schulz(np.eye(2, dtype=F) * 2, ns_steps=1)
+        same_bits(self, out, np.array([[1.1015625, 0], [0, 1.1015625]], F))
+        # momentum 1/2 of both: exp_avg = 1/2 * 2 + 1/2 * 2 = 2, the same matrix; lr * sqrt(max(1, 2 / 2)) = 1/4.
+        step = r.muon(np.eye(2, dtype=F) * 2, np.ones((2, 2), F), np.eye(2, dtype=F) * 2, lr=0.25, momentum=0.5,
+                      nesterov=False, weight_decay=0, ns_steps=1)
+        same_bits(self, step["exp_avg"], np.eye(2, dtype=F) * 2)
+        same_bits(self, step["orthogonal"], out)
+        same_bits(self, step["master"], np.ones((2, 2), F) - F(0.25) * out)
+
+    def test_matrix_products_have_a_fixed_order_and_newton_schulz_orthogonalises(self):
+        rng = np.random.default_rng(5)
+        left, right = rng.normal(size=(5, 19)).astype(F), rng.normal(size=(3, 19)).astype(F)
+        got = r.matrix_product(left, right, "fp32")
+        self.assertEqual(got.shape, (5, 3))
+        self.assertLess(np.abs(got - left.astype(float) @ right.T.astype(float)).max(), 1e-5)
+        self.assertFalse((got == r.matrix_product(left, right)).all())  # rounded factors
+        square = r.matrix_product(left, left)
+        same_bits(self, square, np.ascontiguousarray(square.T))
+        for words in (dict(), dict(coefficients="polar_express", ns_steps=8, factors="fp32", form="scaled_factor")):
+            for shape in ((30, 70), (70, 30)):
+                singular = np.linalg.svd(r.newton_schulz(rng.normal(size=shape).astype(F), **words), compute_uv=False)
+                self.assertTrue(0.6 < singular.min() and singular.max() < 1.3, (words, singular))
+
     def test_lamb_on_paper(self):
         # The moments become 4 and 36 and d = 6 + 2, so u = 1/2 * 4/8 = 1/4 in each of four elements: N_u = 1/2. With
         # N_w = 5 the ratio is 1/2 * 5 / (1/2) = 5, and every element moves by 5/4. Nothing is rounded.
@@ -232,6 +259,13 @@ class Refusals(unittest.TestCase):
             (ValueError, "did you mean bf16", lambda: r.cast(self.grad, "bf61")),
             (ValueError, "a cast to fp32", lambda: r.cast(self.grad, "fp32")),
             (ValueError, "no form of the norm", lambda: r.grad_norm(self.grad, "two")),
+            (ValueError, "1 dimensions", lambda: r.newton_schulz(self.grad)),
+            (ValueError, "19 columns and right 18", lambda: r.matrix_product(np.ones((2, 19), F), np.ones((2, 18), F))),
+            (ValueError, "did you mean bf16", lambda: r.matrix_product(np.ones((2, 2), F), np.ones((2, 2), F), "bf61")),
+            (ValueError, "did you mean quintic", lambda: r.newton_schulz(np.ones((2, 2), F), coefficients="quntic")),
+            (ValueError, "65", lambda: r.newton_schulz(np.ones((2, 2), F), ns_steps=65)),
+            (ValueError, "another shape", lambda: r.muon(np.ones((2, 2), F), np.ones((2, 3), F), np.ones((2, 2), F))),
+            (TypeError, "momentum is '1'", lambda: r.muon(*[np.ones((2, 2), F) for _ in range(3)], momentum="1")),
             (ValueError, "leaves is empty", lambda: r.grad_sum([])),
             (ValueError, "max_norm", lambda: r.clip_coef(1.0, -1.0)),
             (ValueError, "did you mean dynamic", lambda: r.loss_scaler_init(kind="dynamc")),

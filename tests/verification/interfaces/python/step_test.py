@@ -29,7 +29,9 @@ def bits_of(step):
 class Steps(unittest.TestCase):
     def test_the_same_bits_however_it_is_cut(self):
         params, grads = model(micro_batches=5)
-        for rule, settings in [("adamw", {"max_norm": 1.0}), ("sgd", {"momentum": 0.9}), ("lion", {}), ("lamb", {})]:
+        for rule, settings in [("adamw", {"max_norm": 1.0}), ("sgd", {"momentum": 0.9}), ("lion", {}), ("lamb", {}),
+                               ("muon", {"momentum": 0.95, "nesterov": True, "scale": "match_rms_adamw",
+                                         "adamw": ["empty"]})]:
             seen = set()
             for world in (1, 2, 3, 5):
                 for stage in range(4):
@@ -54,6 +56,39 @@ class Steps(unittest.TestCase):
             for buffer, values in after.items():
                 same_bits(self, step.state[buffer][name], values)
             same_bits(self, step.params[name], r.cast(after["master"], "bf16"))
+
+    def test_muon_is_its_operations_of_whole_matrices(self):
+        params, grads = model()
+        options = dict(lr=0.01, momentum=0.9, nesterov=True, coefficients="cans", scale="spectral", weight_decay=0.1)
+        step = zproof.step(params, grads, rule="muon", world=3, stage=2, dtype="fp32", adamw=["empty"], taps=True, **options)
+        inv_scale = r.step_scalars("muon", t=1, divisor=3)["inv_scale"]
+        mean = {name: r.unscale(r.grad_sum([one[name] for one in grads]), inv_scale)[0] for name in params}
+        zeros = np.zeros_like(params["weight"])
+        after = r.muon(mean["weight"], params["weight"], zeros, **options)
+        same_bits(self, step.params["weight"], after["master"])
+        same_bits(self, step.state["exp_avg"]["weight"], after["exp_avg"])
+        self.assertTrue((step.state["exp_avg_sq"]["weight"] == 0).all())
+        begin = step.offsets["weight"]
+        shown = np.zeros(params["weight"].size, F)
+        for rank in range(3):
+            tap, at = step.tap("orthogonal", rank=rank), 0
+            for first, last in tap.ranges:
+                for index in range(first, last):
+                    if begin <= index < begin + shown.size:
+                        shown[index - begin] = tap.values[at + index - first]
+                at += last - first
+        same_bits(self, shown.reshape(after["orthogonal"].shape), after["orthogonal"])
+        vector = r.adamw(mean["bias"], params["bias"], np.zeros(33, F), np.zeros(33, F), t=1, lr=0.01, weight_decay=0.1)
+        same_bits(self, step.params["bias"], vector["master"])
+
+    def test_parts_of_a_matrix(self):
+        params, grads = model()
+        words = dict(rule="muon", dtype="fp32", lr=0.01, momentum=0.9, world=2)
+        whole = zproof.step(params, grads, **words)
+        parts = zproof.step(params, grads, **words, matrix_splits=[dict(name="two", match="weight", rows=[20, 50])])
+        self.assertFalse((whole.params["weight"] == parts.params["weight"]).all())
+        adam = zproof.step(params, grads, **words, adamw=["weight"])
+        same_bits(self, adam.params["weight"], zproof.step(params, grads, dtype="fp32", lr=0.01).params["weight"])
 
     def test_taps(self):
         params, grads = model()
@@ -170,6 +205,13 @@ class Refusals(unittest.TestCase):
             (TypeError, "stage is True", lambda: zproof.step(params, grads, stage=True)),
             (ValueError, "stage is 4", lambda: zproof.step(params, grads, stage=4)),
             (ValueError, "bucket_numel is 1000", lambda: zproof.step(params, grads, bucket=1000)),
+            (ValueError, "with the rule adamw", lambda: zproof.step(params, grads, adamw=["weight"])),
+            (ValueError, "with the rule adamw", lambda: zproof.step(params, grads, ns_steps=3)),
+            (ValueError, "matches no tensor", lambda: zproof.step(params, grads, rule="muon", adamw=["bias"])),
+            (ValueError, "did you mean cans", lambda: zproof.step(params, grads, rule="muon", coefficients="can")),
+            (ValueError, "a period of 4", lambda: zproof.step(params, grads, rule="muon", matrix_splits=[
+                dict(name="s", match="weight", rows=[4])])),
+            (ValueError, "steps", lambda: zproof.step(params, grads, rule="muon", ns_steps=0)),
             (ValueError, "params is empty", lambda: zproof.step({}, grads)),
             (ValueError, "grads is empty", lambda: zproof.step(params, [])),
             (ValueError, "has nothing for bias", lambda: zproof.step(params, [{"weight": one["weight"]}])),
