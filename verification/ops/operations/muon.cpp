@@ -10,6 +10,7 @@
 #include "cuda/kernel_table.hpp"
 #include "reference/operations.hpp"
 #include "verification/compare/bounds/muon_bounds.hpp"
+#include "verification/compare/bounds/newton_schulz_bound.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/operations/update_settings.hpp"
@@ -79,6 +80,16 @@ OpFunction run_product(MatrixProductFn* implementation) {
   };
 }
 
+std::unique_ptr<CallBounds> product_bounds(const OpCall& pristine, const OpCall&) {
+  const auto [rows, columns, inner] = product_shape(pristine);
+  const Span<const float> left = pristine.in<float>(0), right = pristine.in<float>(1);
+  return CallBounds::by([left, right, columns = columns, inner = inner,
+                         factors = product_factors(pristine)](std::size_t, std::int64_t i) {
+    return matrix_product_bound(factors, left.subspan(i / columns * inner, inner),
+                                right.subspan(i % columns * inner, inner));
+  });
+}
+
 Op matrix_product_op() {
   Op op;
   op.name = "matrix_product";
@@ -104,6 +115,7 @@ Op matrix_product_op() {
             {"inner", inner},
             {"factors", static_cast<std::int64_t>(product_factors(call))}};
   };
+  op.bounds = product_bounds;
   op.reference = run_product(reference::matrix_product);
   op.host = run_product(cuda::host::matrix_product);
   // DEVICE   op.device = run_product(on_device<cuda::device::matrix_product>);
@@ -216,6 +228,39 @@ void draw_matrix(OpCall& call) {
   }
 }
 
+/// A matrix as a whole is within its bound, or none of its elements: each has the matrix's share of it.
+class MatrixBounds final : public CallBounds {
+ public:
+  MatrixBounds(const NewtonSchulzBound& bound, Span<const float> candidate)
+      : bound_(bound),
+        candidate_(candidate),
+        judged_(std::isfinite(bound.distance()) && (!bound.vacuous() || bound.norm() == 0)),
+        ratio_(bound.ratio(candidate)) {}
+
+  ElementBound of(std::size_t, std::int64_t i) override {
+    const double exact = bound_.exact()[static_cast<std::size_t>(i)];
+    if (std::isnan(exact)) return {exact, 0, true};
+    if (!judged_) return {exact, 0, false, ResultClasses::everything};
+    const double distance = std::fabs(candidate_[static_cast<std::size_t>(i)] - exact);
+    return {exact, ratio_ > 0 ? distance / ratio_ : 0, true};
+  }
+
+ private:
+  NewtonSchulzBound bound_;
+  Span<const float> candidate_;
+  bool judged_;
+  double ratio_;
+};
+
+std::unique_ptr<CallBounds> newton_schulz_bounds(const OpCall& pristine, const OpCall& candidate) {
+  const NewtonSchulzVariant& v = newton_schulz_variant(pristine);
+  const auto [rows, columns] = matrix_shape(v.form, pristine.numel());
+  return std::make_unique<MatrixBounds>(
+      NewtonSchulzBound::of(v.options, rows, columns, pristine.in<float>(0),
+                            MatrixRounding::of(v.options.factors)),
+      candidate.in<float>(1));
+}
+
 Op newton_schulz_op() {
   Op op;
   op.name = "newton_schulz";
@@ -236,6 +281,7 @@ Op newton_schulz_op() {
     settings.push_back({"in_place", std::int64_t{v.in_place ? 1 : 0}});
     return settings;
   };
+  op.bounds = newton_schulz_bounds;
   op.reference = run_newton_schulz(reference::newton_schulz);
   op.host = run_newton_schulz(cuda::host::newton_schulz);
   op.host_of = [](const cuda::KernelTable& ops) { return run_newton_schulz(ops.newton_schulz); };

@@ -201,7 +201,7 @@ TEST_CASE("config: settings of muon are refused out of range, and with another r
       {muon + "[muon]\nscale_factor = nan", "muon.scale_factor is nan"},
       {"[muon]\nsteps = 4", "is set with the rule adamw"},
       {muon + "exp_avg_dtype = \"bf16\"", "state in another format than fp32 is set"},
-      {muon + "[run]\ndtypes = [\"bf16\"]\n[optimizer]\nmaster_dtype = \"bf16\"",
+      {muon + "master_dtype = \"bf16\"\n[run]\ndtypes = [\"bf16\"]",
        "state in another format than fp32 is set"},
       {muon + "[offload]\nfractions = [0, 0.5]", "offloaded state is set with the rule muon"},
       {"[muon]\nfamily = \"heavy_ball\"", "is set with the rule adamw"},

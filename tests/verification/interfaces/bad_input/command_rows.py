@@ -365,6 +365,33 @@ def _diff(given, says, first, second, code=UNUSABLE, *words):
     return Row("diff", given, says, lambda i: ["diff", first(i), second(i), *words], code)
 
 
+def muon_rows():
+    row = lambda given, says, text, rule="muon": Row(  # noqa: E731
+        "verify --config", given, says, lambda i: [
+            "verify", "byte_gpt_tiny", "--recipe", rule, "--dtype", "bf16", "--world", "self", "--config",
+            i.put("muon.toml", f'[optimizer]\nrule = "{rule}"\n{text}\n')])
+    split = '[[matrix_split]]\nname = "s"\n'
+    return [
+        row("`muon.steps = 0`", "muon.steps is 0", "[muon]\nsteps = 0"),
+        row("`muon.steps = 2.5`", "muon.steps = 2.5 (expected an integer)", "[muon]\nsteps = 2.5"),
+        row("`muon.eps = 0`", "muon.eps is 0", "[muon]\neps = 0"),
+        row("`muon.scale_factor = -1`", "muon.scale_factor is -1", "[muon]\nscale_factor = -1"),
+        row("an unknown set of coefficients", 'perhaps "quintic"', '[muon]\ncoefficients = "quntic"'),
+        row("an unknown key of muon", "did you mean muon.owners?", '[muon]\nowner = "every"'),
+        row("`muon.adamw` that matches no matrix", "'lm_head' in muon.adamw matches no tensor", '[muon]\nadamw = ["lm_head"]'),
+        row("`[muon]` with another rule", "is set with the rule adamw", "[muon]\nsteps = 4", "adamw"),
+        row("Nesterov momentum of muon without momentum", "nesterov is true with the rule muon", "nesterov = true"),
+        row("state of muon in bf16", "state in another format than fp32 is set with the rule muon", 'exp_avg_dtype = "bf16"'),
+        row("offloaded state of muon", "offloaded state is set with the rule muon", "[offload]\nfractions = [0.5]"),
+        row("a matrix split without a name", "matrix split 1 has no name", '[[matrix_split]]\nmatch = ["*"]\nrows = [1]'),
+        row("a matrix split that matches no matrix", "matrix split 's' matches no matrix", split + 'match = ["*.bias"]\nrows = [1]'),
+        row("a matrix split without widths", "has neither rows nor columns", split + 'match = ["*.query.weight"]'),
+        row("a matrix split whose widths leave rows over", "has a period of 4 and block0.attention.query.weight has 15 rows",
+            split + 'match = ["*.query.weight"]\nrows = [4]'),
+        row("a matrix split with a width of 0", "has a part of 0", split + 'match = ["*.query.weight"]\ncolumns = [5, 0]'),
+    ]
+
+
 def other_rows():
     names = {"CODES": "codes.safetensors", "RUNS": "runs", "OUT": "out"}
     call, results = (lambda i: i.at("call")), (lambda i: i.tensors(i.results))
@@ -499,4 +526,4 @@ def attribute_rows():
 
 def command_rows():
     return (plugin_rows() + judge_rows() + expect_rows() + judge_run_rows() + golden_rows() + evidence_rows() +
-            attribute_rows() + other_rows())
+            attribute_rows() + muon_rows() + other_rows())
