@@ -11,7 +11,7 @@ namespace zeroproof::verification {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double slack =
+constexpr double margin =
     1 + 0x1p-30;  // of every computed bound: fp64 sums of at most some thousand terms
 
 /// A polynomial with coefficients in fp32, widened.
@@ -32,7 +32,7 @@ double largest_quadratic(double constant, double linear, double square, double l
   double most = std::max(at(low), at(high));
   const double vertex = square == 0 ? low : -linear / (2 * square);
   if (low < vertex && vertex < high) most = std::max(most, at(vertex));
-  return most * slack;
+  return most * margin;
 }
 
 struct Interval {
@@ -73,7 +73,7 @@ class Spread {
   explicit Spread(double reach) {
     constexpr int cells = 8192;
     for (int i = 0; i < cells; ++i) {
-      const double end = reach * (i + 1) / cells * slack;
+      const double end = reach * (i + 1) / cells * margin;
       cells_.push_back({{reach * i / cells, end}, 1, end});
     }
   }
@@ -81,7 +81,7 @@ class Spread {
   void apply(const Polynomial& p) {
     largest_ = radial_ = 0;
     for (Cell& cell : cells_) {
-      cell.slope *= slope_of(p, cell.image) * slack;
+      cell.slope *= slope_of(p, cell.image) * margin;
       const Interval range = range_of(p, cell.image);
       // p is odd and its derivative even: the sign of the image does not matter.
       const double least = range.low > 0 ? range.low : range.high < 0 ? -range.high : 0;
@@ -156,7 +156,7 @@ class LocalError {
     const double largest_result = range_of(p, {0, s}).magnitude();
     const double stretch = largest_quadratic(p.a, p.b, p.c, 0, s * s);
     const double result = std::min(root * largest_result, stretch * x.frobenius);
-    return (error + stored(result + error)) * slack;
+    return (error + stored(result + error)) * margin;
   }
 
   /// Relative error of a chain of n roundings.
@@ -224,7 +224,7 @@ struct Matrix {
   double frobenius() const {
     long double squares = 0;
     for (const double x : values) squares += static_cast<long double>(x) * x;
-    return static_cast<double>(std::sqrt(squares)) * slack;
+    return static_cast<double>(std::sqrt(squares)) * margin;
   }
 };
 
@@ -262,7 +262,7 @@ double spectral_bound(Matrix power) {
     for (double& x : power.values) x /= norm;
     share /= 2;
   }
-  return std::exp(root) * slack;
+  return std::exp(root) * margin;
 }
 
 /// Norms before every iteration, and the result, in fp64.
@@ -297,7 +297,7 @@ std::vector<double> distances(const std::vector<Polynomial>& polynomials, const 
   };
   const std::vector<double> none(polynomials.size() + 1, infinity);
   const double radius = nearby.empty() ? 0 : nearby[0].frobenius + off[0];
-  std::vector<double> found{(start.scale * radius + start.rest) * slack};
+  std::vector<double> found{(start.scale * radius + start.rest) * margin};
   std::vector<Source> sources;
   double reach = infinity;  // of the singular values of the computed matrix
   double fresh = start.rest;
@@ -317,8 +317,8 @@ std::vector<double> distances(const std::vector<Polynomial>& polynomials, const 
     const Spread& first = sources.front().spread;
     sum += start.scale * (1 + start.scale) *
            std::min(first.slope() * radius, first.radial() * root_of_rows);
-    reach = range_of(polynomials[k], {0, reach}).magnitude() * slack + fresh;
-    found.push_back(sum * slack);
+    reach = range_of(polynomials[k], {0, reach}).magnitude() * margin + fresh;
+    found.push_back(sum * margin);
   }
   return found;
 }
@@ -345,7 +345,7 @@ double judge(const std::vector<Polynomial>& polynomials, PolynomialForm form,
                 start_of_oracle, root);
   const std::vector<double> all =
       distances(polynomials, {form, rounding, rows, columns}, norms, off, start, root);
-  return (all.back() + off.back()) * slack;
+  return (all.back() + off.back()) * margin;
 }
 
 /// Of a norm in fp32, by any order of additions of squares.
