@@ -118,6 +118,7 @@ Op matrix_product_op() {
   op.bounds = product_bounds;
   op.reference = run_product(reference::matrix_product);
   op.host = run_product(cuda::host::matrix_product);
+  op.device = run_product(on_device<cuda::device::matrix_product>);
   // DEVICE   op.device = run_product(on_device<cuda::device::matrix_product>);
   return op;
 }
@@ -284,6 +285,7 @@ Op newton_schulz_op() {
   op.bounds = newton_schulz_bounds;
   op.reference = run_newton_schulz(reference::newton_schulz);
   op.host = run_newton_schulz(cuda::host::newton_schulz);
+  op.device = run_newton_schulz(on_device<cuda::device::newton_schulz>);
   op.host_of = [](const cuda::KernelTable& ops) { return run_newton_schulz(ops.newton_schulz); };
   // DEVICE   op.device = run_newton_schulz(on_device<cuda::device::newton_schulz>);
   return op;
@@ -344,6 +346,7 @@ Op momentum_op() {
   op.bounds = momentum_bounds;
   op.reference = run_momentum(reference::muon_momentum);
   op.host = run_momentum(cuda::host::muon_momentum);
+  op.device = run_momentum(on_device<cuda::device::muon_momentum>);
   op.host_of = [](const cuda::KernelTable& ops) { return run_momentum(ops.muon_momentum); };
   // DEVICE   op.device = run_momentum(on_device<cuda::device::muon_momentum>);
   return op;
@@ -407,6 +410,7 @@ Op step_size_op() {
   };
   op.reference = run_step_size(reference::muon_step_size);
   op.host = run_step_size(cuda::host::muon_step_size);
+  op.device = run_step_size(cuda::device::muon_step_size);
   op.host_of = [](const cuda::KernelTable& ops) { return run_step_size(ops.muon_step_size); };
   // DEVICE   op.device = run_step_size(cuda::device::muon_step_size);
   return op;
@@ -460,6 +464,7 @@ Op muon_update_op() {
   op.bounds = update_bounds;
   op.reference = run_update(reference::muon_update);
   op.host = run_update(cuda::host::muon_update);
+  op.device = run_update(on_device<cuda::device::muon_update>);
   op.host_of = [](const cuda::KernelTable& ops) { return run_update(ops.muon_update); };
   // DEVICE   op.device = run_update(on_device<cuda::device::muon_update>);
   return op;
