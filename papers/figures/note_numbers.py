@@ -45,6 +45,39 @@ def decay(lw):
     return (1 - fp32(1 - lw)) / lw
 
 
+# The sets of newton_schulz.hpp, as many steps as in the note.
+muon_sets = {
+    "simple": [(3.4445, -4.7750, 2.0315)] * 5,
+    "quintic": [(4.0848, -6.8946, 2.9270), (3.9505, -6.3029, 2.6377), (3.7418, -5.5913, 2.3037),
+                (2.8769, -3.1427, 1.2046), (2.8366, -3.0525, 1.2012)],
+    "polar_express": [(8.2051, -22.9019, 16.4607), (4.0664, -2.8612, 0.5184), (3.9096, -2.8234, 0.5250),
+                      (3.2856, -2.4153, 0.4853), (2.2779, -1.6198, 0.3985)],
+    "polar_express_dion": [(8.156554524902461, -22.48329292557795, 15.878769915207462),
+                           (4.042929935166739, -2.808917465908714, 0.5000178451051316),
+                           (3.8916678022926607, -2.772484153217685, 0.5060648178503393),
+                           (3.285753657755655, -2.3681294933425376, 0.46449024233003106),
+                           (2.3465413258596377, -1.7097828382687081, 0.42323551169305323)],
+    "cans": [(8.4703, -25.1081, 18.6293), (4.1828, -3.1087, 0.5806), (3.9619, -2.9541, 0.5630),
+             (3.2866, -2.4647, 0.5074), (2.2737, -1.6447, 0.4162)],
+    "aol": [(4.0098, -7.0585, 2.4635), (3.4585, -5.5479, 2.5959), (2.7573, -3.2939, 1.4254),
+            (2.7215, -3.0494, 1.3169)],
+    "deepseekv4": [(3.4445, -4.7750, 2.0315)] * 8 + [(2, -1.5, 0.5)] * 2,
+}
+
+
+def iterated(name, x):
+    """The singular value of the result of Newton-Schulz for one of X."""
+    for a, b, c in muon_sets[name]:
+        x = x * (a + x * x * (b + x * x * c))
+    return x
+
+
+def image(name, low):
+    """The least and the largest singular value of results for those from low to 1, on a grid."""
+    values = [iterated(name, low ** (i / 100000)) for i in range(100001)]
+    return min(values), max(values)
+
+
 beta2 = fp32(0.999)
 print(f"[Adam:folded]     1/sqrt(1 - 0.999) = {1 / math.sqrt(1 - 0.999):.1f}")
 print(f"[Adam:step]       (1 - 0.9)/sqrt(1 - 0.999) = {(1 - 0.9) / math.sqrt(1 - 0.999):.2f}")
@@ -63,3 +96,17 @@ print(f"[FP8:saturate]    1 + 2^-4 + 2^-10 to 3 bits after the point: {round((1 
 print(f"[ZeRO:memory]     175 billion parameters at 4, 8, 12 bytes: {175 * 4}, {175 * 8}, {175 * 12} GB")
 above = 2**23 - 1 - 0x8000  # subnormal patterns of one sign whose upper half would not be 0: above the tie, 0x8000
 print(f"vcvtneps2bf16     subnormals above the tie, of both signs: 2 * {above:,} = {2 * above:,}")
+print(f"[Muon:momentum]   1/(1 - 0.95) = {1 / (1 - 0.95):.0f}; weights of the gradient with nesterov: {1 - 0.95**2:.4f}, {1 + 0.95:.2f}")
+for name, polynomials in muon_sets.items():
+    slope = math.prod(a for a, _, _ in polynomials)
+    hundredth, thousandth = image(name, 0.01), image(name, 0.001)
+    print(f"[Muon:interval]   {name}, {len(polynomials)} steps: {slope:.0f}; [{hundredth[0]:.3f}, {hundredth[1]:.3f}] from 0.01, "
+          f"[{thousandth[0]:.3f}, {thousandth[1]:.3f}] from 0.001")
+grid = [0.01 ** (i / 100000) for i in range(100001)]
+apart = max(abs(iterated("polar_express", x) - iterated("polar_express_dion", x)) for x in grid)
+print(f"[Muon:interval]   polar_express and polar_express_dion from 0.01: up to {apart:.3f} apart")
+print(f"[Muon:slice]      (2, 1)/sqrt(5) = {2 / math.sqrt(5):.4f}, {1 / math.sqrt(5):.4f}; (1, 1)/sqrt(2) = {math.sqrt(0.5):.4f}")
+print(f"[Muon:scale]      4096 x 1024: sqrt(max(r, c)) = {math.sqrt(4096):.0f}, sqrt(r/c) = {math.sqrt(4096 / 1024):.0f}; "
+      f"1000 rows padded to 1024: {math.sqrt(1024 / 1000):.4f} times")
+parts = Fraction(129, 128) ** 2, Fraction(1, 256)
+print(f"[Muon:gram]       one rank: {float(bf16(sum(parts)))}; two ranks, bf16: {float(bf16(bf16(parts[0]) + bf16(parts[1])))}")
