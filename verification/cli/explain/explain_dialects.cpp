@@ -9,6 +9,7 @@
 #include "verification/tools/identify/dialect.hpp"
 #include "verification/tools/identify/formula_text.hpp"
 #include "verification/tools/identify/identify.hpp"
+#include "verification/tools/identify/muon_text.hpp"
 #include "verification/tools/identify/ratio.hpp"
 
 namespace zeroproof::verification {
@@ -172,6 +173,11 @@ std::string explain_dialect(const std::string& what) {
   if (d.adam) out += "\n" + heading("adam") + " (L2)\n" + adam_text(d, UpdateRule::adam);
   if (d.sgd) out += "\n" + heading("sgd") + "\n" + sgd_text(d);
   if (d.lamb) out += "\n" + heading("lamb") + "\n" + lamb_text(d);
+  if (d.muon) {
+    out += "\n" + heading("muon") + "\n";
+    for (const auto& [label, text] : muon_choices(*d.muon)) out += field(label, text);
+    return out;
+  }
   return out + "\n" + wrapped({symbols(d)}, explain_columns, "  ");
 }
 

@@ -306,6 +306,124 @@ void add_tensorflow_lamb(std::vector<Dialect>& all) {
   all.push_back(d);
 }
 
+/// Common properties of all dialects of Muon.
+Dialect muon(std::string name, std::string library, std::string version, Evidence evidence,
+             std::string note, MuonFormula formula) {
+  Dialect d;
+  d.name = std::move(name);
+  d.library = std::move(library);
+  d.version = std::move(version);
+  d.build = "CPU; elsewhere the same choices, with another order of sums";
+  d.evidence = evidence;
+  d.note = std::move(note);
+  d.muon = std::move(formula);
+  return d;
+}
+
+const std::vector<NewtonSchulzSet>& every_set() {
+  static const std::vector<NewtonSchulzSet> sets = [] {
+    std::vector<NewtonSchulzSet> all;
+    for (const NewtonSchulzSetTraits& traits : newton_schulz_sets) all.push_back(traits.set);
+    return all;
+  }();
+  return sets;
+}
+
+void add_muon(std::vector<Dialect>& all) {
+  const std::vector<MuonDirection> only_nesterov = {MuonDirection::nesterov};
+  const MuonFormula torch = {.scales = {{MuonScale::original}, {MuonScale::match_rms_adamw}, {MuonScale::unit_rms_norm}}};
+  all.push_back(muon("torch-muon", "PyTorch, torchtitan", "2.15.0, 0.3.0", Evidence::recorded,
+                     "torch.optim.Muon, with adjust_lr_fn original, match_rms_adamw or spectral_unclamped, and "
+                     "torchtitan's dist_muon of whole matrices.",
+                     torch));
+
+  MuonFormula jordan;
+  jordan.directions = only_nesterov;
+  jordan.products = MuonProducts::scaled_factor;
+  jordan.floor = NormFloor::add;
+  jordan.write = MuonWrite::rounded_update;
+  all.push_back(muon("keller-jordan-muon", "muon-optimizer", "0.1.0", Evidence::recorded,
+                     "Nesterov always. The scale is multiplied into the bf16 matrix, which rounds it again.", jordan));
+
+  MuonFormula emerging;
+  emerging.sets = every_set();
+  emerging.input = MuonInput::bf16_last;
+  emerging.scales = {{MuonScale::spectral}, {MuonScale::original}, {MuonScale::unit_rms_norm}};
+  emerging.free_factor = true;
+  emerging.write = MuonWrite::scaled_update;
+  all.push_back(muon("emerging-muon", "Emerging-Optimizers, Megatron-LM", "0.3.0", Evidence::recorded,
+                     "fp32_matmul_prec medium, weight_decay_method decoupled. scale_mode shape_scaling is original.",
+                     emerging));
+  emerging.products = MuonProducts::single;
+  emerging.input = MuonInput::fp32;
+  emerging.write = MuonWrite::single;
+  all.push_back(muon("emerging-muon-fp32", "Emerging-Optimizers", "0.3.0", Evidence::recorded,
+                     "fp32_matmul_prec high or highest.", emerging));
+
+  MuonFormula deepspeed = jordan;
+  deepspeed.compiled = true;
+  all.push_back(muon("deepspeed-muon", "DeepSpeed", "0.19.8", Evidence::recorded,
+                     "ns_method standard. torch.compile fuses operations, so that their roundings are not known; "
+                     "without it (TORCHDYNAMO_DISABLE=1) the step is that of keller-jordan-muon.",
+                     deepspeed));
+  deepspeed.compiled = false;
+  deepspeed.products = MuonProducts::single;
+  deepspeed.input = MuonInput::fp32;
+  deepspeed.write = MuonWrite::single;
+  all.push_back(muon("deepspeed-muon-gram", "DeepSpeed", "0.19.8", Evidence::recorded,
+                     "ns_method gram, the default, where the accelerator has no fp16, as the CPU: fp32.", deepspeed));
+
+  MuonFormula fsdp2 = torch;
+  fsdp2.products = MuonProducts::partly_fused;
+  fsdp2.floor = NormFloor::add;
+  fsdp2.scales = {{MuonScale::match_rms_adamw}, {MuonScale::original}};
+  fsdp2.write = MuonWrite::single;
+  all.push_back(muon("muon-fsdp2", "muon-fsdp2", "0.3.0", Evidence::recorded,
+                     "rms_scale is match_rms_adamw. torch.compile makes addmm of b*A and (c*A) @ A.", fsdp2));
+
+  MuonFormula moonlight;
+  moonlight.family = MomentumFamily::heavy_ball;
+  moonlight.products = MuonProducts::scaled_factor;
+  moonlight.floor = NormFloor::add;
+  moonlight.scales = {{MuonScale::match_rms_adamw}};
+  all.push_back(muon("moonlight-muon", "Moonlight", "examples/toy_train.py", Evidence::compared,
+                     "Its formula was recorded, written from its text: the script is no package.", moonlight));
+
+  MuonFormula dion = moonlight;
+  dion.sets = {NewtonSchulzSet::quintic};
+  dion.products = MuonProducts::scaled_product;
+  dion.eps = 1e-8;
+  dion.scales = {{MuonScale::unit_rms_norm}, {MuonScale::match_rms_adamw}, {MuonScale::none}};
+  all.push_back(muon("dion-muon", "Dion", "dion/muon.py", Evidence::compared,
+                     "adjust_lr spectral_norm (unit_rms_norm here), rms_norm or None, without polar_express. Its formula "
+                     "was recorded, written from its text: the repository is no package.",
+                     dion));
+
+  MuonFormula optax;
+  optax.directions = {MuonDirection::momentum, MuonDirection::nesterov_corrected};
+  optax.sets = {NewtonSchulzSet::simple, NewtonSchulzSet::quintic};
+  optax.products = MuonProducts::single;
+  optax.input = MuonInput::fp32;
+  optax.floor = NormFloor::add;
+  optax.eps = 1e-8;
+  optax.scales = {{MuonScale::original, true}, {MuonScale::spectral}};
+  optax.free_factor = true;
+  optax.write = MuonWrite::single;
+  all.push_back(muon("optax-muon", "optax", "0.2.8", Evidence::recorded,
+                     "optax.contrib.muon in fp32, preconditioning frobenius: matrices are (in, out), and the momentum is "
+                     "corrected for its bias, for the next step in Nesterov's form.",
+                     optax));
+
+  MuonFormula tinygrad;
+  tinygrad.family = MomentumFamily::heavy_ball;
+  tinygrad.products = MuonProducts::single;
+  tinygrad.input = MuonInput::fp32;
+  tinygrad.floor = NormFloor::add;
+  tinygrad.scales = {{MuonScale::none}};
+  tinygrad.write = MuonWrite::single;
+  all.push_back(muon("tinygrad-muon", "tinygrad", "0.14.0", Evidence::recorded, "In fp32, without a scale.", tinygrad));
+}
+
 }  // namespace
 
 std::string_view name(Evidence evidence) {
@@ -318,6 +436,7 @@ bool Dialect::takes(const DialectHyper& hyper) const {
   if (hyper.rule == UpdateRule::lamb) {
     return lamb.has_value() && (without_bias_correction || hyper.bias_correction);
   }
+  if (hyper.rule == UpdateRule::muon) return muon.has_value();
   if (hyper.rule != UpdateRule::adamw && hyper.rule != UpdateRule::adam) return false;
   return adam.has_value() && (amsgrad || !hyper.amsgrad) &&
          (without_bias_correction || hyper.bias_correction);
@@ -332,6 +451,7 @@ const std::vector<Dialect>& all_dialects() {
     add_fused_lamb(all);
     add_torch_lamb(all);
     add_tensorflow_lamb(all);
+    add_muon(all);
     return all;
   }();
   return dialects;

@@ -9,6 +9,7 @@
 #include "common/base/span.hpp"
 #include "verification/tools/identify/formula.hpp"
 #include "verification/tools/identify/hyper.hpp"
+#include "verification/tools/identify/muon_formula.hpp"
 
 namespace zeroproof::verification {
 
@@ -35,6 +36,7 @@ struct Dialect {
   std::optional<AdamFormula> adam;       ///< adamw and adam
   std::optional<SgdFormula> sgd;
   std::optional<LambFormula> lamb;
+  std::optional<MuonFormula> muon;
 
   /// True if the library computes such a step with this.
   bool takes(const DialectHyper& hyper) const;
@@ -62,7 +64,8 @@ struct UpdateTensors {
 /// Units    is_first: this step of sgd is the one that makes the momentum buffer, from the gradient itself.
 /// Exact    bitwise, as far as the dialect's evidence goes. lamb: the elements are one whole tensor; only the contract
 ///          defines the bits of its norms, for the others they are correctly rounded.
-/// Errors   invalid_argument if the dialect does not take such a step.
+/// Errors   invalid_argument if the dialect does not take such a step, or the rule is muon, whose update has no element of
+///          its own.
 void update(const Dialect& dialect, const DialectHyper& hyper, bool is_first,
             const UpdateTensors& tensors);
 

@@ -91,6 +91,17 @@ std::string second_moment_text(SecondMoment form, Betas betas, bool coupled_fuse
          gradient_text(coupled_fused, hyper);
 }
 
+std::string muon_ema_text(FirstMoment form, Betas betas) {
+  constexpr const char* forms[] = {"fma(w, g - m, m)", "m + w*(g - m)", "mu*m + w*g",
+                                   "fma(mu, m, w*g)", "fma(w, g, mu*m)"};
+  return std::string("ema: ") + forms[static_cast<int>(form)] +
+         (betas == Betas::fp64 ? ", w = 1 - mu from fp64" : ", w = 1 - mu from fp32");
+}
+
+std::string muon_heavy_ball_text(bool fused) {
+  return fused ? "heavy ball: fma(mu, m, g)" : "heavy ball: mu*m + g";
+}
+
 std::string maximum_text(Maximum form) {
   return form == Maximum::keeps_nan ? "max(x, v), a NaN stays" : "x >= v ? x : v";
 }

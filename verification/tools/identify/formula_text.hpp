@@ -26,6 +26,10 @@ std::string buffer_text(Contraction form, bool is_first, bool coupled_fused,
 std::string sgd_master_text(bool nesterov_fused, bool write_fused, bool coupled_fused,
                             const DialectHyper& hyper);
 
+/// Of the momentum of muon.
+std::string muon_ema_text(FirstMoment form, Betas betas);
+std::string muon_heavy_ball_text(bool fused);
+
 /// True if weight_decay is added to the gradient.
 bool couples(const DialectHyper& hyper);
 /// True if weight_decay is subtracted from the parameter.

@@ -160,6 +160,30 @@ BufferGrid sgd_masters(const DialectHyper& h) {
   return grid;
 }
 
+/// Of muon: its master is no function of single elements.
+BufferGrid muon_momenta(const DialectHyper& h) {
+  BufferGrid grid{"momentum_buffer", {}};
+  const auto gradient = [h](const StepTensor& t, std::size_t i) {
+    return h.maximize ? -t.grad[i] : t.grad[i];
+  };
+  for (const Betas betas : choices(Betas::fp32)) {
+    const AverageWeights w = average_weights(h.momentum, betas);
+    for (const FirstMoment form : choices(FirstMoment::right)) {
+      grid.candidates.push_back({muon_ema_text(form, betas), [=](const StepTensor& t, std::size_t i) {
+                                   return first_moment(form, w, t.before.momentum_buffer[i],
+                                                       gradient(t, i));
+                                 }});
+    }
+  }
+  for (const bool fused : {false, true}) {
+    grid.candidates.push_back({muon_heavy_ball_text(fused), [=](const StepTensor& t, std::size_t i) {
+                                 return nesterov(fused, static_cast<float>(h.momentum),
+                                                 t.before.momentum_buffer[i], gradient(t, i));
+                               }});
+  }
+  return grid;
+}
+
 const std::vector<float>& kept(const StepState& state, const std::string& buffer) {
   if (buffer == "master") return state.master;
   if (buffer == "exp_avg") return state.exp_avg;
@@ -200,6 +224,7 @@ std::vector<BufferGrid> grids_of(const RecordedStep& step) {
     grids.push_back(sgd_masters(h));
     return grids;
   }
+  if (h.rule == UpdateRule::muon) return {muon_momenta(h)};
   grids.push_back(first_moments(h));
   grids.push_back(second_moments(h));
   if (h.amsgrad) grids.push_back(maxima());

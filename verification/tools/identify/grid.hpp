@@ -20,12 +20,13 @@ struct BufferGrid {
   std::string buffer;  ///< "exp_avg", in the order of computation in a step, master last
   std::vector<Candidate> candidates;
 };
+/// muon: of momentum_buffer alone.
 std::vector<BufferGrid> grids_of(const RecordedStep& step);
 
 /// Every formula of LAMB that grids_of tries for master, in its order.
 std::vector<LambMaster> lamb_masters(const DialectHyper& hyper);
 
-/// A dialect's formulas for the buffers of that step, in the same order.
+/// A dialect's formulas for the buffers of that step, in the same order. Not for muon.
 struct BufferForm {
   std::string body, tail;  ///< texts
 };

@@ -10,7 +10,7 @@ namespace zeroproof::verification {
 /// rounding is part of a library's dialect, and the contract's OptimizerHyper has them rounded
 /// already.
 struct DialectHyper {
-  UpdateRule rule = UpdateRule::adamw;  ///< adamw, adam, sgd or lamb
+  UpdateRule rule = UpdateRule::adamw;  ///< adamw, adam, sgd, lamb or muon
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-8;
@@ -19,7 +19,7 @@ struct DialectHyper {
   bool bias_correction = true;
   bool amsgrad = false;
   bool maximize = false;
-  double momentum = 0, dampening = 0;  ///< sgd
+  double momentum = 0, dampening = 0;  ///< sgd; muon: momentum
   bool nesterov = false;               ///< sgd
 };
 

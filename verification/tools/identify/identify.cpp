@@ -229,7 +229,37 @@ UpdateResults results_of(const StepTensor& tensor) {
   return {tensor.grad, view(tensor.before), view(tensor.after)};
 }
 
+namespace {
+
+/// Only momentum_buffer has formulas of single elements.
+Identification identify_muon(const RecordedStep& step) {
+  const BufferGrid grid = grids_of(step).front();
+  Identification found;
+  found.buffers.push_back(finding_of(step, grid, Counted(step, grid), nullptr));
+  found.unchanged = std::ranges::all_of(step.tensors, [](const StepTensor& t) {
+    return std::ranges::equal(t.before.master, t.after.master, same_value) &&
+           std::ranges::equal(t.before.momentum_buffer, t.after.momentum_buffer, same_value);
+  });
+  found.muon = find_muon(step);
+  found.tells = !found.muon->matrices.empty() || found.muon->zeros_moved;
+  std::size_t least = 0;
+  for (const Dialect& dialect : all_dialects()) {
+    if (!dialect.takes(step.hyper)) continue;
+    const std::vector<std::string> excluded = excluded_choices(*dialect.muon, *found.muon, step.hyper);
+    if (excluded.empty()) found.fits.push_back(dialect.name);
+    if (!found.nearest.empty() && excluded.size() >= least) continue;
+    least = excluded.size();
+    found.nearest = dialect.name;
+    found.excluded = excluded;
+  }
+  if (!found.fits.empty()) found.nearest.clear();
+  return found;
+}
+
+}  // namespace
+
 Identification identify(const RecordedStep& step) {
+  if (step.hyper.rule == UpdateRule::muon) return identify_muon(step);
   const std::vector<BufferGrid> grids = grids_of(step);
   std::vector<Counted> counted;
   for (const BufferGrid& grid : grids) counted.emplace_back(step, grid);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "verification/compare/wrong_formulas.hpp"
+#include "verification/tools/identify/muon.hpp"
 #include "verification/tools/identify/ratio.hpp"
 #include "verification/tools/identify/recorded_step.hpp"
 
@@ -59,6 +60,8 @@ struct Identification {
   std::string nearest;  ///< if none fits, the dialect that differs in fewest buffers, then elements
   std::vector<DialectDifference> differences;  ///< of the nearest
   std::vector<RatioFinding> ratios;            ///< of lamb, with the formula of master
+  std::optional<MuonFinding> muon = {};        ///< of muon, in place of a formula of master
+  std::vector<std::string> excluded = {};      ///< of muon: choices of the nearest dialect that the step does not have
 
   bool unchanged = false;   ///< no value differs from the one before the step
   std::string bits16 = {};  ///< "bf16" or "fp16" if all values after the step are such numbers

@@ -5,6 +5,7 @@
 #include "verification/compare/wrong_formulas.hpp"
 #include "verification/report/format.hpp"
 #include "verification/tools/identify/identify.hpp"
+#include "verification/tools/identify/muon_text.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -111,6 +112,11 @@ std::string verdict(const Identification& found) {
       text += (i + 1 < names.size() ? ", " : " or ") + names[i];
     return text + (names.size() > 1 ? ", which this step does not distinguish\n" : "\n");
   }
+  if (found.muon) {
+    std::string text = muon_verdict(*found.muon) + "nearest: " + found.nearest + ", which has another\n";
+    for (const std::string& choice : found.excluded) text += "  " + choice + "\n";
+    return text;
+  }
   std::string text;
   if (found.legal()) {
     text = fmt::format(
@@ -178,6 +184,7 @@ std::string identification_text(const RecordedStep& step, const Identification& 
   for (const BufferFinding& buffer : found.buffers)
     text += buffer.buffer + "\n    " + finding_text(buffer);
   text += ratios_text(found.ratios);
+  if (found.muon) text += muon_text(*found.muon);
   return text + "\n" + verdict(found) + "(the update alone; the gradient is taken as given)\n";
 }
 
@@ -188,6 +195,7 @@ std::string identification_line(const Identification& found) {
   if (found.legal()) return fmt::format("right, without a name: {:.2g} of the bound", *found.share);
   if (!found.judged()) return of_16_bits(found);
   if (found.share) return "wrong: " + as_if_or(found);
+  if (found.muon && !found.muon->hint.empty()) return "none: " + found.muon->hint;
   for (const RatioFinding& ratio : found.ratios) {
     if (!ratio.of_its_norms()) return "none: trust ratio: " + ratio.origin;
   }

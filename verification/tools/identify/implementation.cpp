@@ -74,6 +74,9 @@ void update(const Dialect& dialect, const DialectHyper& hyper, bool is_first,
   ZP_CHECK(dialect.takes(hyper), ErrorCode::invalid_argument,
            dialect.name + " does not compute a step of this kind", "the library has no such option",
            "choose another dialect, or other options");
+  ZP_CHECK(hyper.rule != UpdateRule::muon, ErrorCode::invalid_argument,
+           dialect.name + " of muon has no update of single elements",
+           "its orthogonal matrix has no fixed bits", "use zeroproof identify");
   if (hyper.rule == UpdateRule::lamb) {
     update_lamb(dialect, hyper, tensors);
   } else if (hyper.rule == UpdateRule::sgd) {

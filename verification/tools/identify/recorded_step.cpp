@@ -88,6 +88,23 @@ class TensorReader {
 
   bool has(const std::string& name) const { return reader_.find(name) != nullptr; }
 
+  /// Sets the extents of a matrix; all tensors of a parameter have the same.
+  void read_extents(const std::string& name, StepTensor& tensor) {
+    const std::vector<std::int64_t>& shape = reader_.find(name)->shape;
+    if (shape.size() != 2) {
+      refuse(file_, shown_name(name) + " has " + std::to_string(shape.size()) + " dimensions",
+             "muon updates matrices", "write [rows, columns]; leave other parameters out");
+    }
+    const auto rows = static_cast<std::size_t>(shape[0]), columns = static_cast<std::size_t>(shape[1]);
+    if (tensor.rows + tensor.columns != 0 && (tensor.rows != rows || tensor.columns != columns)) {
+      refuse(file_, shown_name(name) + " is " + std::to_string(rows) + " x " + std::to_string(columns),
+             "its gradient is " + std::to_string(tensor.rows) + " x " + std::to_string(tensor.columns),
+             "write them in one shape");
+    }
+    tensor.rows = rows;
+    tensor.columns = columns;
+  }
+
   std::vector<float> read(const std::string& name) {
     const SafeTensor* tensor = reader_.find(name);
     if (tensor == nullptr) {
@@ -164,9 +181,9 @@ DialectHyper hyper_of_settings(const SafeMetadata& metadata, const std::string& 
   const Settings settings(metadata, file);
   DialectHyper h;
   const std::string rule = settings.text("rule");
-  const std::vector<std::string> rules = {"adamw", "adam", "sgd", "lamb"};
+  const std::vector<std::string> rules = {"adamw", "adam", "sgd", "lamb", "muon"};
   if (std::ranges::find(rules, rule) == rules.end()) {
-    refuse(file, "rule is " + shown_name(rule), "there are dialects of adamw, adam, sgd and lamb",
+    refuse(file, "rule is " + shown_name(rule), "there are dialects of adamw, adam, sgd, lamb and muon",
            suggestion(rule, rules));
   }
   h.rule = std::ranges::find(update_rules, rule, &RuleTraits::name)->rule;
@@ -174,10 +191,12 @@ DialectHyper hyper_of_settings(const SafeMetadata& metadata, const std::string& 
   h.weight_decay = settings.number("weight_decay", 0, large);
   h.maximize = settings.flag("maximize", false);
   const bool sgd = h.rule == UpdateRule::sgd;
+  const bool muon = h.rule == UpdateRule::muon;
   std::vector<std::string> foreign =
-      sgd ? std::vector<std::string>{"beta1", "beta2", "eps", "amsgrad", "bias_correction"}
+      sgd || muon ? std::vector<std::string>{"beta1", "beta2", "eps", "amsgrad", "bias_correction"}
           : std::vector<std::string>{"momentum", "dampening", "nesterov"};
   if (h.rule == UpdateRule::lamb) foreign.emplace_back("amsgrad");
+  if (muon) foreign.insert(foreign.end(), {"dampening", "nesterov"});
   for (const std::string& key : foreign) {
     if (metadata.contains(key)) {
       refuse(file, key + " is no setting of " + rule, "it would silently do nothing",
@@ -191,9 +210,13 @@ DialectHyper hyper_of_settings(const SafeMetadata& metadata, const std::string& 
     return h;
   }
   constexpr double below_one = 1 - 0x1p-53;
-  h.beta1 = settings.number("beta1", 0, below_one);
-  h.beta2 = settings.number("beta2", 0, below_one);
-  h.eps = settings.number("eps", 0, large);
+  if (muon) {
+    h.momentum = settings.number("momentum", 0, below_one);
+  } else {
+    h.beta1 = settings.number("beta1", 0, below_one);
+    h.beta2 = settings.number("beta2", 0, below_one);
+    h.eps = settings.number("eps", 0, large);
+  }
   const double t = settings.number("t", 0, 0x1p53);
   if (t < 1 || t != std::floor(t)) {
     refuse(file, "t is " + shown_name(settings.text("t")),
@@ -212,6 +235,7 @@ std::vector<std::string> step_buffers(const DialectHyper& h) {
     return h.momentum == 0 ? std::vector<std::string>{"master"}
                            : std::vector<std::string>{"master", "momentum_buffer"};
   }
+  if (h.rule == UpdateRule::muon) return {"master", "momentum_buffer"};
   std::vector<std::string> buffers = {"master", "exp_avg", "exp_avg_sq"};
   if (h.amsgrad) buffers.emplace_back("max_exp_avg_sq");
   return buffers;
@@ -245,13 +269,20 @@ RecordedStep read_step(const std::string& file) {
     StepTensor tensor;
     tensor.name = suffix.empty() ? suffix : suffix.substr(1);
     tensor.grad = tensors.read(std::string(gradient) + suffix);
+    const bool muon = step.hyper.rule == UpdateRule::muon;
+    if (muon) tensors.read_extents(std::string(gradient) + suffix, tensor);
     for (const std::string& buffer : step_buffers(step.hyper)) {
       for (const bool after : {false, true}) {
         const std::string name = (after ? "after." : "before.") + buffer + suffix;
         if (step.is_first && !after && buffer == "momentum_buffer") continue;
+        if (muon && !after && buffer == "momentum_buffer" && !tensors.has(name)) {
+          tensor.before.momentum_buffer.resize(tensor.grad.size());  // zeros
+          continue;
+        }
         std::vector<float>& values = step_buffer(after ? tensor.after : tensor.before, buffer);
         values = tensors.read(name);
         require_size(file, name, values.size(), tensor.grad.size());
+        if (muon) tensors.read_extents(name, tensor);
       }
     }
     step.tensors.push_back(std::move(tensor));

@@ -16,6 +16,7 @@ struct StepState {
 
 struct StepTensor {
   std::string name;  ///< "" in a file with one parameter and no names
+  std::size_t rows = 0, columns = 0;  ///< muon: the extents of the matrix
   std::vector<float> grad;
   StepState before, after;
 
@@ -34,7 +35,7 @@ struct RecordedStep {
 
 /// Reads a step: tensors before.grad, before.master and what the rule keeps, after.* without the
 /// gradient, all F32 (or BF16, F16: widened), each with .NAME behind it where there are several parameters; the settings
-/// are texts of the metadata.
+/// are texts of the metadata. muon: tensors have two dimensions, and a missing before.momentum_buffer is zeros.
 /// Errors (ErrorCode::io, with the file's name): no such file, no safetensors; a tensor or a
 /// setting that is missing, unknown, of another type or size, or out of its range.
 RecordedStep read_step(const std::string& file);

@@ -166,6 +166,9 @@ RunGroup read_group(const Json& json, const std::string& where, const std::strin
   }
   if (rule == settings.end() || rule->second != "sgd") settings["t"] = "1";
   group.hyper = hyper_of_settings(settings, file + ", " + where);
+  if (group.hyper.rule == UpdateRule::muon)
+    refuse_recording(file, where + " has the rule muon", "a run has no judge of whole matrices",
+                     "write \"other\", or give single steps to zeroproof identify");
   return group;
 }
 

@@ -1,0 +1,561 @@
+#include "verification/tools/identify/muon.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "common/base/float_formats.hpp"
+#include "common/base/same_value.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+constexpr double unbounded = std::numeric_limits<double>::infinity();
+constexpr double unit = 0x1p-24;           // of fp32, to nearest
+constexpr double least_norm = 1e-4;        // a floor of at most 1e-7 does not matter above
+constexpr double largest_cost = 0x1p21;    // rows * columns * the smaller of them
+constexpr std::size_t most_matrices = 8;
+constexpr int most_steps = 12;
+constexpr std::size_t most_rounded = 16;   // choices that are evaluated with roundings
+
+constexpr MuonDirection directions[] = {MuonDirection::momentum, MuonDirection::nesterov,
+                                        MuonDirection::nesterov_corrected};
+
+double dot(const std::vector<double>& x, const std::vector<double>& y) {
+  return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+}
+
+/// The gradient as the momentum takes it.
+double used_gradient(const DialectHyper& h, const StepTensor& t, std::size_t i, bool coupled) {
+  const double g = h.maximize ? -double{t.grad[i]} : double{t.grad[i]};
+  return coupled ? g + h.weight_decay * t.before.master[i] : g;
+}
+
+double weight_of(MomentumFamily family, const DialectHyper& h) {
+  return family == MomentumFamily::ema ? 1 - h.momentum : 1;
+}
+
+/// True if the momentum of every element is mu m + w g within 4 roundings of its terms.
+bool has_family(const RecordedStep& step, MomentumFamily family, bool coupled) {
+  const DialectHyper& h = step.hyper;
+  const double w = weight_of(family, h);
+  for (const StepTensor& t : step.tensors) {
+    for (std::size_t i = 0; i < t.numel(); ++i) {
+      const double kept = h.momentum * t.before.momentum_buffer[i];
+      const double taken = w * used_gradient(h, t, i, coupled);
+      const double got = t.after.momentum_buffer[i];
+      // 2^-149 is the smallest difference of two floats.
+      const double bound = 4 * unit * (std::fabs(kept) + std::fabs(taken)) + 0x1p-148;
+      if (!(std::fabs(got - (kept + taken)) <= bound)) return false;
+    }
+  }
+  return true;
+}
+
+Matrix direction_of(const StepTensor& t, const DialectHyper& h, MuonDirection direction, double w,
+                    bool coupled) {
+  Matrix e{t.rows, t.columns, std::vector<double>(t.numel())};
+  const auto steps = static_cast<double>(h.t);
+  for (std::size_t i = 0; i < t.numel(); ++i) {
+    const double m = t.after.momentum_buffer[i], g = used_gradient(h, t, i, coupled);
+    if (direction == MuonDirection::momentum) {
+      e.values[i] = m;
+    } else if (direction == MuonDirection::nesterov) {
+      e.values[i] = w * g + h.momentum * m;
+    } else {
+      e.values[i] = h.momentum * m / (1 - std::pow(h.momentum, steps + 1)) +
+                    w * g / (1 - std::pow(h.momentum, steps));
+    }
+  }
+  return e;
+}
+
+struct Fit {
+  double distance = unbounded, scale = 0, decay = 0, decay_error = 0, resolution = 0;
+};
+
+/// p - p' = decay * p + scale * o, in least squares.
+Fit fitted(const StepTensor& t, const DialectHyper& h, const Matrix& o) {
+  std::vector<double> p(t.before.master.begin(), t.before.master.end()), moved(t.numel());
+  double after = 0;
+  for (std::size_t i = 0; i < t.numel(); ++i) {
+    moved[i] = p[i] - double{t.after.master[i]};
+    after += double{t.after.master[i]} * double{t.after.master[i]};
+  }
+  const double pp = dot(p, p), oo = dot(o.values, o.values), po = dot(p, o.values);
+  const double py = dot(p, moved), oy = dot(o.values, moved);
+  const double independent = oo == 0 ? 0 : pp - po * po / oo;  // of p, beside o
+  Fit fit;
+  if (!(oo > 0) || !std::isfinite(oo + oy)) return fit;
+  fit.decay = h.lr * h.weight_decay;
+  const bool solves = t.numel() > 2 && independent > 1e-6 * pp;
+  if (solves) fit.decay = (py - po * oy / oo) / independent;
+  fit.scale = (oy - fit.decay * po) / oo;
+  double rest = 0;
+  for (std::size_t i = 0; i < t.numel(); ++i) {
+    const double r = moved[i] - fit.decay * p[i] - fit.scale * o.values[i];
+    rest += r * r;
+  }
+  const double size = std::fabs(fit.scale) * std::sqrt(oo);
+  fit.distance = size > 0 ? std::sqrt(rest) / size : unbounded;
+  fit.resolution = size > 0 ? 2 * unit * std::sqrt(after) / size : 0;
+  const double spread = std::sqrt(rest / static_cast<double>(t.numel()));
+  fit.decay_error = solves ? 5 * spread / std::sqrt(independent) + 2 * unit : unbounded;
+  return fit;
+}
+
+/// A choice with its distance to every matrix.
+struct Scored {
+  MuonChoice choice;
+  std::vector<Fit> fits;
+  double distance() const {
+    double sum = 0;
+    for (const Fit& fit : fits) sum += fit.scale > 0 ? fit.distance * fit.distance : unbounded;
+    return std::sqrt(sum / static_cast<double>(fits.size()));
+  }
+};
+
+/// With roundings.
+struct Rounded : Scored {
+  MuonProducts products = MuonProducts::fused;
+  MuonInput input = MuonInput::bf16_norm_bf16;
+  std::vector<double> noises;
+
+  bool exact(std::size_t k) const {
+    return input != MuonInput::fp32 && fits[k].distance < noises[k] / 8;
+  }
+  std::ptrdiff_t num_exact() const {
+    std::ptrdiff_t count = 0;
+    for (std::size_t k = 0; k < fits.size(); ++k) count += exact(k) ? 1 : 0;
+    return count;
+  }
+  /// Nearer to the step: more exact matrices, then the distance.
+  bool before(const Rounded& other) const {
+    const std::ptrdiff_t mine = num_exact(), theirs = other.num_exact();
+    return mine != theirs ? mine > theirs : distance() < other.distance();
+  }
+};
+
+double relative_difference(const Matrix& a, const Matrix& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.values.size(); ++i) {
+    const double d = a.values[i] - b.values[i];
+    sum += d * d;
+  }
+  return std::sqrt(sum) / b.norm();
+}
+
+class Search {
+ public:
+  Search(const RecordedStep& step, MuonFinding& found) : step_(step), found_(found) {
+    const MomentumFamily family =
+        found.families.empty() ? MomentumFamily::ema : found.families.front();
+    weight_ = weight_of(family, step.hyper);
+    choose_matrices();
+    if (tensors_.empty()) return;
+    score_exact(family);
+    score_rounded();
+    conclude();
+  }
+
+  Matrix direction(const StepTensor& t, MuonDirection which) const {
+    return direction_of(t, step_.hyper, which, weight_, found_.coupled);
+  }
+
+ private:
+  void choose_matrices() {
+    std::vector<const StepTensor*> usable;
+    for (const StepTensor& t : step_.tensors) {
+      if (t.numel() == 0) continue;
+      const double norm = direction(t, MuonDirection::momentum).norm();
+      const auto cost = static_cast<double>(t.numel() * std::min(t.rows, t.columns));
+      if (norm == 0) {
+        ++found_.zeros;
+        found_.zeros_moved = found_.zeros_moved || moves_beyond_decay(t);
+      } else if (norm < least_norm) {
+        ++found_.tiny;
+      } else if (cost > largest_cost || !(norm < 0x1p60)) {  // no norm of fp32 overflows below
+        ++found_.large;
+      } else {
+        usable.push_back(&t);
+      }
+    }
+    std::ranges::stable_sort(usable, {}, [](const StepTensor* t) { return t->numel(); });
+    if (usable.size() > most_matrices) usable.resize(most_matrices);
+    tensors_ = usable;
+  }
+
+  /// Of a matrix without a direction.
+  bool moves_beyond_decay(const StepTensor& t) const {
+    const double decay = step_.hyper.lr * step_.hyper.weight_decay;
+    for (std::size_t i = 0; i < t.numel(); ++i) {
+      const double p = t.before.master[i];
+      if (!(std::fabs(p - decay * p - t.after.master[i]) <= 4 * unit * std::fabs(p))) return true;
+    }
+    return false;
+  }
+
+  void score_exact(MomentumFamily family) {
+    for (const MuonDirection which : directions) {
+      if (which == MuonDirection::nesterov_corrected && family != MomentumFamily::ema) continue;
+      for (const NewtonSchulzSetTraits& traits : newton_schulz_sets) {
+        std::vector<Scored> of_steps(most_steps + 1);
+        for (int k = 0; k <= most_steps; ++k)
+          of_steps[static_cast<std::size_t>(k)].choice = {which, {traits.set, k}};
+        for (const StepTensor* t : tensors_) {
+          const Matrix e = direction(*t, which);
+          const std::vector<Matrix> results =
+              exact_orthogonal(e, {traits.set, most_steps}, e.norm());
+          for (std::size_t k = 0; k < results.size(); ++k)
+            of_steps[k].fits.push_back(fitted(*t, step_.hyper, results[k]));
+        }
+        for (Scored& scored : of_steps) {
+          const bool again = std::ranges::any_of(
+              scored_, [&](const Scored& s) { return s.choice.same_values(scored.choice); });
+          if (!again) scored_.push_back(std::move(scored));
+        }
+      }
+    }
+    std::ranges::stable_sort(scored_, {}, [](const Scored& s) { return s.distance(); });
+  }
+
+  void score_rounded() {
+    const double limit = std::max(0.2, 2 * scored_.front().distance());
+    for (std::size_t k = 0; k < std::min(most_rounded, scored_.size()); ++k) {
+      if (scored_[k].distance() > limit && k > 0) break;
+      const MuonChoice choice = scored_[k].choice;
+      for (const MuonInput input : {MuonInput::bf16_norm_bf16, MuonInput::bf16_first, MuonInput::bf16_last}) {
+        for (const MuonProducts products : {MuonProducts::fused, MuonProducts::scaled_factor,
+                                            MuonProducts::scaled_product, MuonProducts::partly_fused})
+          rounded_.push_back(rounded(choice, products, input));
+      }
+      rounded_.push_back(rounded(choice, MuonProducts::single, MuonInput::fp32));
+    }
+    std::ranges::stable_sort(rounded_, [](const Rounded& a, const Rounded& b) { return a.before(b); });
+  }
+
+  Rounded rounded(MuonChoice choice, MuonProducts products, MuonInput input) const {
+    Rounded r;
+    r.choice = choice;
+    r.products = products;
+    r.input = input;
+    for (const StepTensor* t : tensors_) {
+      const Matrix e = direction(*t, choice.direction);
+      const Matrix o = rounded_orthogonal(e, choice.polynomials, products, input);
+      r.fits.push_back(fitted(*t, step_.hyper, o));
+      const Matrix want = exact_orthogonal(e, choice.polynomials, e.norm()).back();
+      r.noises.push_back(relative_difference(o, want));
+    }
+    return r;
+  }
+
+  /// The chance that a sum of this matrix is so near a rounding boundary of bf16 that its order decides: 2^-15 for each
+  /// value, fp32 having 16 bits more.
+  static double expected_flips(const StepTensor& t, int steps) {
+    const auto small = static_cast<double>(std::min(t.rows, t.columns));
+    return steps * (2 * small * small + static_cast<double>(t.numel())) * 0x1p-14;
+  }
+
+  void conclude() {
+    const Rounded& best = rounded_.front();
+    found_.choice = best.choice;
+    found_.products = best.products;
+    found_.input = best.input;
+    found_.near = true;
+    found_.exact = best.num_exact() > 0;
+    for (std::size_t k = 0; k < tensors_.size(); ++k) {
+      MuonMatrix m;
+      m.tensor = tensors_[k];
+      m.norm = direction(*tensors_[k], best.choice.direction).norm();
+      m.distance = best.fits[k].distance;
+      m.noise = best.noises[k];
+      m.allowed = 4 * m.noise + best.fits[k].resolution + 4e-7 / m.norm;
+      m.scale = step_.hyper.lr == 0 ? 0 : best.fits[k].scale / step_.hyper.lr;
+      m.decay = best.fits[k].decay;
+      m.decay_error = best.fits[k].decay_error;
+      m.exact = best.exact(k);
+      found_.near = found_.near && m.scale > 0 && (m.exact || m.distance <= m.allowed);
+      if (expected_flips(*m.tensor, best.choice.polynomials.steps) < 0.125) found_.must_be_exact = true;
+      found_.matrices.push_back(m);
+    }
+    find_alternatives(best);
+  }
+
+  void find_alternatives(const Rounded& best) {
+    for (const Scored& scored : scored_) {
+      if (scored.choice.same_values(best.choice)) continue;
+      double distance = scored.distance();
+      bool exact = false;
+      for (const Rounded& r : rounded_) {
+        if (!r.choice.same_values(scored.choice)) continue;
+        distance = std::min(distance, r.distance());
+        exact = exact || r.num_exact() > 0;
+      }
+      const bool told = found_.exact ? !exact : distance > 1.5 * best.distance();
+      if (!told) {
+        found_.same.push_back(scored.choice);
+      } else if (!found_.next || distance < found_.next->distance) {
+        found_.next = MuonAlternative{scored.choice, distance};
+      }
+    }
+  }
+
+  const RecordedStep& step_;
+  MuonFinding& found_;
+  double weight_ = 1;
+  std::vector<const StepTensor*> tensors_;
+  std::vector<Scored> scored_;
+  std::vector<Rounded> rounded_;
+};
+
+constexpr MuonScaling scalings[] = {{MuonScale::none},
+                                    {MuonScale::original},
+                                    {MuonScale::unit_rms_norm},
+                                    {MuonScale::spectral},
+                                    {MuonScale::match_rms_adamw},
+                                    {MuonScale::original, true},
+                                    {MuonScale::unit_rms_norm, true}};
+
+void find_scales(MuonFinding& found) {
+  // 2^-8: an update that is rounded to bf16 after its scale.
+  const double tolerance = found.exact || found.input == MuonInput::fp32 ? 0x1p-8 : 0.06;
+  for (const MuonScaling scaling : scalings) {
+    double least = unbounded, most = 0;
+    for (const MuonMatrix& m : found.matrices) {
+      const double ratio = m.scale / scale_of(scaling, m.tensor->rows, m.tensor->columns);
+      least = std::min(least, ratio);
+      most = std::max(most, ratio);
+    }
+    if (!(least > 0) || most / least > 1 + tolerance) continue;
+    const double factor = std::sqrt(least * most);
+    found.scales.push_back({scaling, std::fabs(factor - 1) <= tolerance ? 1 : factor});
+  }
+  // Factors of 1 first; the others are the same scale in other units.
+  std::ranges::stable_partition(found.scales, [](const FittingScale& s) { return s.factor == 1; });
+}
+
+void find_decays(const DialectHyper& h, MuonFinding& found) {
+  struct Named {
+    std::string name;
+    double decay;  ///< of every matrix, NaN: times its scale
+  };
+  const double product = h.lr * h.weight_decay;
+  std::vector<Named> named = {{"lr*wd", product}};
+  if (h.weight_decay != 0) {
+    named.push_back({"none", 0});
+    named.push_back({"wd, without the rate", h.weight_decay});
+    named.push_back({"lr*lr*wd", h.lr * product});
+    named.push_back({"lr*z*wd, with the scale of the update", std::nan("")});
+    named.push_back({"-lr*wd, with the wrong sign", -product});
+  }
+  for (const Named& n : named) {
+    const bool fits = std::ranges::all_of(found.matrices, [&](const MuonMatrix& m) {
+      const double want = std::isnan(n.decay) ? m.scale * product : n.decay;
+      return std::fabs(m.decay - want) <= m.decay_error;
+    });
+    if (fits) found.decays.push_back(n.name);
+  }
+}
+
+/// The new parameter if O is bf16: the one that gives p' is searched for.
+float written(MuonWrite form, bool fused, const DialectHyper& h, double z, float p, float got) {
+  const auto solved = [](double o) { return to_float(to_bf16(static_cast<float>(o))); };
+  const auto sum = [&](float factor, float x, float y) {
+    return fused ? std::fma(factor, x, y) : factor * x + y;
+  };
+  const auto product = static_cast<float>(h.lr * h.weight_decay);
+  if (form == MuonWrite::in_sum) {
+    const auto rate = static_cast<float>(h.lr * z);
+    const float w = product * p;
+    const float o = solved((double{p} - double{w} - double{got}) / double{rate});
+    return p - (h.weight_decay == 0 ? rate * o : rate * o + w);
+  }
+  const bool update = form == MuonWrite::scaled_update;
+  float kept = p;
+  if (update && h.weight_decay != 0) kept = sum(-product, p, p);
+  if (!update) kept = p * static_cast<float>(1 - h.lr * h.weight_decay);
+  const double inside = update ? z : 1;
+  const auto rate = static_cast<float>(form == MuonWrite::scaled_rate ? h.lr * z : h.lr);
+  const float o = solved((double{kept} - double{got}) / (double{rate} * inside));
+  const float scaled = update ? o * static_cast<float>(inside) : o;
+  return sum(-rate, scaled, kept);
+}
+
+void find_writes(const RecordedStep& step, MuonFinding& found) {
+  for (const MuonWrite form : {MuonWrite::scaled_rate, MuonWrite::scaled_update,
+                               MuonWrite::rounded_update, MuonWrite::in_sum}) {
+    for (const MuonScaling scaling : scalings) {
+      if (form == MuonWrite::rounded_update && scaling.scale != MuonScale::none) continue;
+      for (const bool fused : {true, false}) {
+        std::int64_t wrong = 0, all = 0;
+        for (const StepTensor& t : step.tensors) {
+          if (t.numel() == 0) continue;
+          const double z = scale_of(scaling, t.rows, t.columns);
+          for (std::size_t i = 0; i < t.numel(); ++i, ++all) {
+            const float got = t.after.master[i];
+            wrong += same_value(written(form, fused, step.hyper, z, t.before.master[i], got), got) ? 0 : 1;
+          }
+        }
+        if (wrong * 100 > all) continue;
+        if (std::ranges::find(found.writes, std::pair{form, scaling}) == found.writes.end())
+          found.writes.emplace_back(form, scaling);
+      }
+    }
+  }
+}
+
+/// Floors that give the matrices whose norm is near 1e-7.
+void find_floors(const RecordedStep& step, const Search& search, MuonFinding& found) {
+  if (found.tiny == 0 || found.scales.empty()) return;
+  const FittingScale scale = found.scales.front();
+  bool shown = false;
+  for (const NormFloor floor : {NormFloor::add, NormFloor::clamp}) {
+    for (const double eps : {1e-7, 1e-8, 1e-15}) {
+      double worst = 0;
+      for (const StepTensor& t : step.tensors) {
+        const Matrix e = search.direction(t, found.choice.direction);
+        const double norm = e.norm();
+        if (t.numel() == 0 || norm >= 1e-5 || norm < 1e-8) continue;
+        shown = true;
+        const double divisor = floor == NormFloor::add ? norm + eps : std::max(norm, eps);
+        const Matrix o = exact_orthogonal(e, found.choice.polynomials, divisor).back();
+        const Fit fit = fitted(t, step.hyper, o);
+        const double want = step.hyper.lr * scale.factor * scale_of(scale.scaling, t.rows, t.columns);
+        worst = std::max({worst, fit.distance, std::fabs(fit.scale / want - 1)});
+      }
+      if (worst <= std::max(0.06, 4 * found.noise())) found.floors.emplace_back(floor, eps);
+    }
+  }
+  if (!shown) found.floors.clear();
+}
+
+/// O of parts of a matrix: rows [k * size, (k + 1) * size) each, or columns.
+Matrix orthogonal_parts(const Matrix& e, Polynomials polynomials, std::size_t parts, bool rows) {
+  Matrix o = e;
+  const std::size_t extent = rows ? e.rows : e.columns;
+  const std::size_t size = (extent + parts - 1) / parts;
+  for (std::size_t from = 0; from < extent; from += size) {
+    const std::size_t to = std::min(extent, from + size);
+    Matrix part{rows ? to - from : e.rows, rows ? e.columns : to - from, {}};
+    const auto at = [&](std::size_t i, std::size_t j) {
+      return (rows ? i + from : i) * e.columns + (rows ? j : j + from);
+    };
+    for (std::size_t i = 0; i < part.rows; ++i) {
+      for (std::size_t j = 0; j < part.columns; ++j) part.values.push_back(e.values[at(i, j)]);
+    }
+    const Matrix result = exact_orthogonal(part, polynomials, part.norm()).back();
+    for (std::size_t i = 0; i < part.rows; ++i) {
+      for (std::size_t j = 0; j < part.columns; ++j) o.values[at(i, j)] = result.values[i * part.columns + j];
+    }
+  }
+  return o;
+}
+
+/// What gives a step that no choice does.
+void find_hint(const RecordedStep& step, const Search& search, MuonFinding& found) {
+  constexpr double close = 0.1;
+  if (found.distance() < close && found.choice.polynomials.steps == 0) return;
+  for (const std::size_t parts : {2U, 3U, 4U, 8U}) {
+    for (const bool rows : {true, false}) {
+      for (const Polynomials polynomials :
+           {Polynomials{NewtonSchulzSet::simple, 5}, Polynomials{NewtonSchulzSet::quintic, 5},
+            Polynomials{NewtonSchulzSet::polar_express_dion, 5}}) {
+        for (const MuonDirection which : directions) {
+          const bool fits = std::ranges::all_of(found.matrices, [&](const MuonMatrix& m) {
+            const Matrix e = search.direction(*m.tensor, which);
+            return fitted(*m.tensor, step.hyper, orthogonal_parts(e, polynomials, parts, rows)).distance < close;
+          });
+          if (!fits) continue;
+          found.hint = "as if Newton-Schulz took " + std::to_string(parts) + " parts of the " +
+                       (rows ? "rows" : "columns") + " of each matrix by itself";
+          return;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+double MuonFinding::distance() const {
+  double sum = 0;
+  for (const MuonMatrix& m : matrices) sum += m.distance * m.distance;
+  return matrices.empty() ? 0 : std::sqrt(sum / static_cast<double>(matrices.size()));
+}
+
+double MuonFinding::noise() const {
+  double sum = 0;
+  for (const MuonMatrix& m : matrices) sum += m.noise * m.noise;
+  return matrices.empty() ? 0 : std::sqrt(sum / static_cast<double>(matrices.size()));
+}
+
+MuonFinding find_muon(const RecordedStep& step) {
+  MuonFinding found;
+  for (const bool coupled : {false, true}) {
+    if (coupled && (step.hyper.weight_decay == 0 || !found.families.empty())) break;
+    for (const MomentumFamily family : {MomentumFamily::ema, MomentumFamily::heavy_ball}) {
+      if (!has_family(step, family, coupled)) continue;
+      found.families.push_back(family);
+      found.coupled = coupled;
+    }
+  }
+  const Search search(step, found);
+  if (found.matrices.empty()) return found;
+  find_scales(found);
+  find_decays(step.hyper, found);
+  find_writes(step, found);
+  find_floors(step, search, found);
+  if (!found.near) find_hint(step, search, found);
+  return found;
+}
+
+std::vector<std::string> excluded_choices(const MuonFormula& f, const MuonFinding& found,
+                                          const DialectHyper& hyper) {
+  std::vector<std::string> excluded;
+  const auto require = [&](bool has, const std::string& choice) {
+    if (!has) excluded.push_back(choice);
+  };
+  require(std::ranges::find(found.families, f.family) != found.families.end() && !found.coupled,
+          "momentum: " + std::string(f.family == MomentumFamily::ema ? "ema" : "heavy ball"));
+  require(!found.zeros_moved, "update of a matrix without a direction: its decay alone");
+  if (found.matrices.empty()) return excluded;
+  require(found.near, "orthogonal matrix: within the noise of its polynomials");
+  if (!found.near) return excluded;
+
+  std::vector<MuonChoice> told = found.same;
+  told.push_back(found.choice);
+  const auto takes = [&](const MuonChoice& choice) {
+    const bool set = std::ranges::any_of(f.sets, [&](NewtonSchulzSet s) {
+      return choice.polynomials.steps > 0 &&
+             choice.polynomials.same_values({s, choice.polynomials.steps});
+    });
+    return set && std::ranges::find(f.directions, choice.direction) != f.directions.end();
+  };
+  require(std::ranges::any_of(told, takes), "direction and polynomials");
+  const bool single = f.input == MuonInput::fp32;
+  require(single == (found.input == MuonInput::fp32), single ? "products: fp32" : "products: bf16");
+  if (found.exact && !single && !f.compiled) {
+    require(f.products == found.products && f.input == found.input, "roundings of the products and of their input");
+  } else if (!single && !f.compiled) {
+    require(!found.must_be_exact, "roundings: these small matrices would have them");
+  }
+  const auto scales = [&](const FittingScale& s) {
+    const bool known = std::ranges::find(f.scales, s.scaling) != f.scales.end();
+    return known && (f.free_factor || s.factor == 1);
+  };
+  require(std::ranges::any_of(found.scales, scales), "scale");
+  require(std::ranges::find(found.decays, "lr*wd") != found.decays.end(), "decay: lr*wd");
+  if (!found.floors.empty())
+    require(std::ranges::find(found.floors, std::pair{f.floor, f.eps}) != found.floors.end(), "floor of the norm");
+  if (f.write == MuonWrite::single || f.compiled || f.free_factor) return excluded;
+  const auto writes = [&](const auto& w) {
+    const bool scale = std::ranges::find(f.scales, w.second) != f.scales.end();
+    if (w.first == MuonWrite::in_sum && hyper.weight_decay != 0) return f.write == MuonWrite::in_sum && scale;
+    return w.first == f.write && (scale || f.write == MuonWrite::rounded_update);
+  };
+  require(std::ranges::any_of(found.writes, writes), "bits of master");
+  return excluded;
+}
+
+}  // namespace zeroproof::verification
