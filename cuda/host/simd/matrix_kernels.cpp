@@ -17,8 +17,11 @@ constexpr int tile_rows = 4, tile_registers = 1;
 #endif
 constexpr int tile_columns = tile_registers * fma_width;
 constexpr std::int64_t tile_numel = std::int64_t{tile_rows} * tile_columns;
-constexpr std::int64_t most_terms =
-    256;  // of a chain at a time: its panels stay in the first cache
+// Terms of a chain at a time: its panels stay in the first cache.
+constexpr std::int64_t most_terms = 256;
+// Packed at a time.
+constexpr std::int64_t strip_terms = 64;
+constexpr std::int64_t most_lanes = tile_rows > tile_columns ? tile_rows : tile_columns;
 
 inline float rounded_to_bf16(float value) {
   const std::uint32_t bits = bits_of(value);
@@ -32,17 +35,61 @@ inline float rounded(float value) {
   return rounds ? rounded_to_bf16(value) : value;
 }
 
+/// panel[q * lanes + l] = strip[l * strip_terms + q]
+void transpose_strip(const float* strip, std::int64_t lanes, std::int64_t terms, float* panel) {
+  std::int64_t l = 0;
+#if defined(__SSE2__)
+  for (; l + 4 <= lanes; l += 4) {
+    const float* const from = strip + l * strip_terms;
+    float* const to = panel + l;
+    std::int64_t q = 0;
+    for (; q + 4 <= terms; q += 4) {
+      __m128 a = _mm_loadu_ps(from + q), b = _mm_loadu_ps(from + strip_terms + q);
+      __m128 c = _mm_loadu_ps(from + 2 * strip_terms + q);
+      __m128 d = _mm_loadu_ps(from + 3 * strip_terms + q);
+      _MM_TRANSPOSE4_PS(a, b, c, d);
+      _mm_storeu_ps(to + q * lanes, a);
+      _mm_storeu_ps(to + (q + 1) * lanes, b);
+      _mm_storeu_ps(to + (q + 2) * lanes, c);
+      _mm_storeu_ps(to + (q + 3) * lanes, d);
+    }
+    for (; q < terms; ++q) {
+      for (std::int64_t i = 0; i < 4; ++i) to[q * lanes + i] = from[i * strip_terms + q];
+    }
+  }
+#endif
+  for (; l < lanes; ++l) {
+    for (std::int64_t q = 0; q < terms; ++q) panel[q * lanes + l] = strip[l * strip_terms + q];
+  }
+}
+
 template <bool rounds>
 void pack_panel(const MatrixFactor& factor, std::int64_t first_row, std::int64_t lanes,
                 std::int64_t inner, float* panel) {
   const std::int64_t left = factor.rows - first_row;
   const std::int64_t count = left < lanes ? left : lanes;
   const float* const first = factor.data + first_row * factor.row_step;
-  for (std::int64_t q = 0; q < inner; ++q) {
-    const float* const from = first + q * factor.inner_step;
-    float* const to = panel + q * lanes;
-    for (std::int64_t l = 0; l < count; ++l) to[l] = rounded<rounds>(from[l * factor.row_step]);
-    for (std::int64_t l = count; l < lanes; ++l) to[l] = 0.0F;
+  if (factor.row_step == 1) {
+    for (std::int64_t q = 0; q < inner; ++q) {
+      const float* const from = first + q * factor.inner_step;
+      float* const to = panel + q * lanes;
+#pragma omp simd
+      for (std::int64_t l = 0; l < count; ++l) to[l] = rounded<rounds>(from[l]);
+      for (std::int64_t l = count; l < lanes; ++l) to[l] = 0.0F;
+    }
+    return;
+  }
+  alignas(64) float strip[most_lanes * strip_terms];
+  for (std::int64_t i = count * strip_terms; i < lanes * strip_terms; ++i) strip[i] = 0.0F;
+  for (std::int64_t q = 0; q < inner; q += strip_terms) {
+    const std::int64_t terms = inner - q < strip_terms ? inner - q : strip_terms;
+    for (std::int64_t l = 0; l < count; ++l) {
+      const float* const from = first + l * factor.row_step + q;
+      float* const to = strip + l * strip_terms;
+#pragma omp simd
+      for (std::int64_t i = 0; i < terms; ++i) to[i] = rounded<rounds>(from[i]);
+    }
+    transpose_strip(strip, lanes, terms, panel + q * lanes);
   }
 }
 
@@ -52,28 +99,19 @@ void pack(const MatrixFactor& factor, std::int64_t first_row, std::int64_t lanes
                 : pack_panel<false>(factor, first_row, lanes, inner, panel);
 }
 
-/// Where a run of terms is in its chain: `begins` at +0, `ends` with the folds of block `block` (R18).
-struct ChainPart {
-  std::int64_t terms = 0;
-  int block = 0;
-  bool begins = false, ends = false;
-};
-
-/// Continues the chains of one tile. The folds are a stack of partial sums, one for every 1 in the number of finished
-/// blocks; partials[product_slots - 1] is an unfinished chain, and partials[0] the result.
+/// The chains of one tile over `terms` terms, from +0 or from where `chains` left them.
 ///
 /// Not inlined: tests/instructions_test.sh finds the only fma of the program by the name.
-__attribute__((noinline)) void matrix_product_tile(const ChainPart& part, const float* left,
-                                                   const float* right, float* partials) {
-  float* const unfinished = partials + (product_slots - 1) * tile_numel;
+template <bool begins>
+__attribute__((noinline)) void matrix_product_tile(std::int64_t terms, const float* left,
+                                                   const float* right, float* chains) {
   FmaLanes sums[tile_rows][tile_registers];
   for (int r = 0; r < tile_rows; ++r) {
     for (int v = 0; v < tile_registers; ++v) {
-      sums[r][v] =
-          part.begins ? fma_zero() : fma_load(unfinished + r * tile_columns + v * fma_width);
+      sums[r][v] = begins ? fma_zero() : fma_load(chains + r * tile_columns + v * fma_width);
     }
   }
-  for (std::int64_t q = 0; q < part.terms; ++q) {
+  for (std::int64_t q = 0; q < terms; ++q) {
     FmaFactor y[tile_registers];
     for (int v = 0; v < tile_registers; ++v) {
       y[v] = fma_factor(right + q * tile_columns + v * fma_width);
@@ -85,22 +123,23 @@ __attribute__((noinline)) void matrix_product_tile(const ChainPart& part, const 
       }
     }
   }
-  const auto each = [&](auto&& body) {
-    for (int r = 0; r < tile_rows; ++r) {
-      for (int v = 0; v < tile_registers; ++v) body(sums[r][v], r * tile_columns + v * fma_width);
+  for (int r = 0; r < tile_rows; ++r) {
+    for (int v = 0; v < tile_registers; ++v) {
+      fma_store(chains + r * tile_columns + v * fma_width, sums[r][v]);
     }
-  };
-  if (!part.ends) {
-    each([&](FmaLanes sum, int at) { fma_store(unfinished + at, sum); });
-    return;
   }
-  int slot = 0;
-  for (; (part.block >> slot & 1) != 0; ++slot) {
+}
+
+/// Folds the sums of block b (R18) into those before it. partials[slot] is a partial fold of 2^slot blocks for every 1
+/// in b; the sums of b are in slot 0 if b is even, otherwise in the last slot, where those of all 8 blocks end up.
+void fold_tile(int b, float* partials) {
+  float* const sums = partials + (product_slots - 1) * tile_numel;
+  for (int slot = 0; (b >> slot & 1) != 0; ++slot) {
     const float* const earlier = partials + slot * tile_numel;
-    each([&](FmaLanes& sum, int at) { sum = fma_add(fma_load(earlier + at), sum); });
+    float* const to = (b >> (slot + 1) & 1) != 0 ? sums : partials + (slot + 1) * tile_numel;
+#pragma omp simd
+    for (std::int64_t i = 0; i < tile_numel; ++i) to[i] = earlier[i] + sums[i];
   }
-  if (part.block == 7) slot = 0;
-  each([&](FmaLanes sum, int at) { fma_store(partials + slot * tile_numel + at, sum); });
 }
 
 template <bool each, bool last>
@@ -146,16 +185,28 @@ void store_tile(const ProductBlock& block, const ProductEnd& end, std::int64_t r
   }
 }
 
-/// Calls body(row, column, partials) for the tiles of a block; of a symmetric product for those with an element on
-/// or below the diagonal.
-template <class Body>
-void each_tile(const ProductBlock& block, const Body& body) {
+/// Terms q to q + terms of block b.
+struct ChainPart {
+  int b;
+  std::int64_t q, terms;
+  bool begins, ends;
+};
+
+void product_part(const ProductBlock& block, const ProductEnd& end, const ChainPart& part) {
+  const auto chain = part.begins ? matrix_product_tile<true> : matrix_product_tile<false>;
+  const std::int64_t slot = part.b % 2 == 0 ? 0 : product_slots - 1;
   float* partials = block.partials;
   for (std::int64_t column = block.first_column; column < block.end_column;
        column += tile_columns) {
     for (std::int64_t row = block.first_row; row < block.end_row; row += tile_rows) {
       if (block.symmetric && row + tile_rows <= column) continue;
-      body(row, column, partials);
+      chain(part.terms, block.left + row * block.inner + part.q * tile_rows,
+            block.right + column * block.inner + part.q * tile_columns,
+            partials + slot * tile_numel);
+      if (part.ends) fold_tile(part.b, partials);
+      if (part.ends && part.b == 7) {
+        store_tile(block, end, row, column, partials + (product_slots - 1) * tile_numel);
+      }
       partials += product_slots * tile_numel;
     }
   }
@@ -163,22 +214,13 @@ void each_tile(const ProductBlock& block, const Body& body) {
 
 void product_block(const ProductBlock& block, const ProductEnd& end) {
   for (int b = 0; b < 8; ++b) {
-    const std::int64_t first = block.inner * b / 8, last = block.inner * (b + 1) / 8;
-    const std::int64_t runs = (last - first + most_terms - 1) / most_terms;
-    std::int64_t q = first;
-    for (std::int64_t run = 0; run == 0 || run < runs; ++run) {
-      const std::int64_t next = run + 1 < runs ? first + (last - first) * (run + 1) / runs : last;
-      const ChainPart part = {next - q, b, run == 0, next == last};
-      each_tile(block, [&](std::int64_t row, std::int64_t column, float* partials) {
-        matrix_product_tile(part, block.left + row * block.inner + q * tile_rows,
-                            block.right + column * block.inner + q * tile_columns, partials);
-      });
-      q = next;
+    const std::int64_t first = block.inner * b / 8, terms = block.inner * (b + 1) / 8 - first;
+    const std::int64_t parts = terms > most_terms ? (terms + most_terms - 1) / most_terms : 1;
+    for (std::int64_t p = 0; p < parts; ++p) {
+      const std::int64_t begin = terms * p / parts, last = terms * (p + 1) / parts;
+      product_part(block, end, {b, first + begin, last - begin, p == 0, p + 1 == parts});
     }
   }
-  each_tile(block, [&](std::int64_t row, std::int64_t column, float* partials) {
-    store_tile(block, end, row, column, partials);
-  });
 }
 
 template <bool rounds>

@@ -41,7 +41,8 @@ struct ProductBlock {
       nullptr;  ///< scratch: product_slots * tile_rows * tile_columns floats for every tile of the block
 };
 
-/// Values kept for an element between the 8 blocks of R18: three partial folds and an unfinished chain.
+/// Values kept for an element between the 8 blocks of R18: partial folds of 1, 2 and 4 blocks, and the chain of the
+/// present one.
 inline constexpr int product_slots = 4;
 
 struct MatrixKernels {

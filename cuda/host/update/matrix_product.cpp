@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/host/base/parallel_units.hpp"
@@ -14,20 +15,6 @@ constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
 
-/// Panels of `lanes` rows, [panel][inner][lanes].
-std::vector<float> packed(const Exec& exec, const MatrixFactor& factor, std::int64_t inner,
-                          std::int64_t lanes, bool rounds) {
-  const std::int64_t panels = round_up(factor.rows, lanes) / lanes;
-  std::vector<float> memory(static_cast<std::size_t>(panels * lanes * inner));
-  const MatrixKernels& kernels = matrix_kernels(exec.isa);
-  parallel_units(exec, panels, lanes * inner, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t p = begin; p < end; ++p) {
-      kernels.pack(factor, p * lanes, lanes, inner, rounds, memory.data() + p * lanes * inner);
-    }
-  });
-  return memory;
-}
-
 void require_matrix(const char* op, const char* name, std::int64_t rows, std::int64_t columns,
                     std::size_t numel) {
   ZP_CHECK(static_cast<std::size_t>(rows * columns) == numel, ErrorCode::invalid_argument,
@@ -38,28 +25,57 @@ void require_matrix(const char* op, const char* name, std::int64_t rows, std::in
 
 }  // namespace
 
-void multiply(const Exec& exec, const MatrixFactor& left, const MatrixFactor& right,
-              std::int64_t inner, bool rounds, bool symmetric, const ProductEnd& end,
-              float* product) {
-  const MatrixKernels& kernels = matrix_kernels(exec.isa);
-  const std::int64_t rows = left.rows, columns = right.rows;
-  const std::vector<float> left_panels = packed(exec, left, inner, kernels.tile_rows, rounds);
-  const std::vector<float> right_panels = packed(exec, right, inner, kernels.tile_columns, rounds);
-  // Blocks of tiles whose sums stay in the second cache.
-  const std::int64_t height = round_up(96, kernels.tile_rows);
-  const std::int64_t width = round_up(96, kernels.tile_columns);
-  const std::int64_t across = (columns + width - 1) / width;
-  const std::int64_t blocks = (rows + height - 1) / height * across;
-  parallel_units(exec, blocks, height * width * inner, [&](std::int64_t begin, std::int64_t last) {
-    std::vector<float> partials(static_cast<std::size_t>(product_slots * height * width));
-    for (std::int64_t b = begin; b < last; ++b) {
-      const std::int64_t i = b / across * height, j = b % across * width;
-      kernels.product_block(
-          {left_panels.data(), right_panels.data(), inner, i, std::min(i + height, rows), j,
-           std::min(j + width, columns), symmetric, product, columns, partials.data()},
-          end);
+float* MatrixMultiplier::Scratch::of(std::int64_t wanted) {
+  if (wanted > numel) {
+    memory = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(wanted));
+    numel = wanted;
+  }
+  return memory.get();
+}
+
+void MatrixMultiplier::pack(const MatrixFactor& left, const MatrixFactor& right, std::int64_t inner,
+                            bool rounds) {
+  const std::int64_t down = round_up(left.rows, kernels_.tile_rows) / kernels_.tile_rows;
+  const std::int64_t across = round_up(right.rows, kernels_.tile_columns) / kernels_.tile_columns;
+  float* const rows = left_.of(down * kernels_.tile_rows * inner);
+  float* const columns = right_.of(across * kernels_.tile_columns * inner);
+  const auto panel = [&](const MatrixFactor& factor, std::int64_t lanes, std::int64_t at,
+                         float* memory) {
+    kernels_.pack(factor, at * lanes, lanes, inner, rounds, memory + at * lanes * inner);
+  };
+  parallel_units(exec_, down + across, kernels_.tile_columns * inner,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t p = begin; p < end; ++p) {
+                     if (p < down) panel(left, kernels_.tile_rows, p, rows);
+                     if (p >= down) panel(right, kernels_.tile_columns, p - down, columns);
+                   }
+                 });
+}
+
+void MatrixMultiplier::multiply(const MatrixFactor& left, const MatrixFactor& right,
+                                std::int64_t inner, bool rounds, bool symmetric,
+                                const ProductEnd& end, float* product) {
+  pack(left, right, inner, rounds);
+  // Blocks of tiles whose panels and sums stay in the second cache.
+  const std::int64_t height = round_up(96, kernels_.tile_rows);
+  const std::int64_t width = round_up(96, kernels_.tile_columns);
+  std::vector<std::pair<std::int64_t, std::int64_t>> corners;
+  for (std::int64_t i = 0; i < left.rows; i += height) {
+    for (std::int64_t j = 0; j < right.rows; j += width) {
+      if (!symmetric || j < i + height) corners.emplace_back(i, j);
     }
-  });
+  }
+  parallel_sum(
+      exec_, static_cast<std::int64_t>(corners.size()) * block_numel, partials_,
+      [&](std::int64_t begin, std::int64_t, Scratch& partials) {
+        const auto [i, j] = corners[begin / block_numel];
+        kernels_.product_block(
+            {left_.of(0), right_.of(0), inner, i, std::min(i + height, left.rows), j,
+             std::min(j + width, right.rows), symmetric, product, right.rows,
+             partials.of(product_slots * height * width)},
+            end);
+      },
+      [](const Scratch&, Scratch&) {});
 }
 
 void matrix_product(const Exec& exec, MatrixFactors factors, std::int64_t rows,
@@ -75,8 +91,8 @@ void matrix_product(const Exec& exec, MatrixFactors factors, std::int64_t rows,
   require_matrix("matrix_product", "right", columns, inner, right.size());
   require_matrix("matrix_product", "product", rows, columns, product.size());
   const bool same = left.data() == right.data() && rows == columns;
-  multiply(exec, {left.data(), inner, 1, rows}, {right.data(), inner, 1, columns}, inner,
-           factors == MatrixFactors::bf16, same, {}, product.data());
+  MatrixMultiplier(exec).multiply({left.data(), inner, 1, rows}, {right.data(), inner, 1, columns},
+                                  inner, factors == MatrixFactors::bf16, same, {}, product.data());
 }
 
 }  // namespace zeroproof::cuda::host

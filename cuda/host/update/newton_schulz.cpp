@@ -56,7 +56,8 @@ class Iterations {
         next_(static_cast<std::size_t>(m * n)),
         gram_(static_cast<std::size_t>(m * m)),
         polynomial_(gram_.size()),
-        scaled_(options.form == PolynomialForm::scaled_factor ? gram_.size() : 0) {}
+        scaled_(options.form == PolynomialForm::scaled_factor ? gram_.size() : 0),
+        multiplier_(exec) {}
 
   /// X of one step becomes X'.
   void step(const QuinticPolynomial& published, Matrix& x) {
@@ -88,8 +89,8 @@ class Iterations {
  private:
   /// Factors have been rounded already.
   void product(const MatrixFactor& left, const MatrixFactor& right, std::int64_t inner,
-               bool symmetric, const ProductEnd& end, Matrix& to) const {
-    multiply(exec_, left, right, inner, false, symmetric, end, to.data());
+               bool symmetric, const ProductEnd& end, Matrix& to) {
+    multiplier_.multiply(left, right, inner, false, symmetric, end, to.data());
   }
 
   const Exec& exec_;
@@ -97,6 +98,7 @@ class Iterations {
   bool rounds_;
   std::int64_t m_, n_;
   Matrix next_, gram_, polynomial_, scaled_;
+  MatrixMultiplier multiplier_;
 };
 
 }  // namespace
