@@ -91,6 +91,15 @@ inline std::vector<PositionOperation> update_operations() {
                     h::lamb_update(c.exec, {true}, position_scalars(), 0.3F, c.view(0), c.view(1),
                                    c.view(2), c.view(3));
                   }),
+      elementwise("muon_momentum", {in, in_out, out},
+                  [](const Call& c) {
+                    h::muon_momentum(c.exec, {true, true}, position_scalars(), c.view(0), c.view(1),
+                                     c.view(2));
+                  }),
+      elementwise("muon_update", {in, in_out},
+                  [](const Call& c) {
+                    h::muon_update(c.exec, position_scalars(), 0.3F, c.view(0), c.view(1));
+                  }),
       trust_norms_row("lamb_norms",
                       [](const Call& c, TrustNorms& norms) {
                         h::lamb_norms(c.exec, {true}, position_scalars(), c.view(0), c.view(1),

@@ -2,9 +2,11 @@
 
 #include <doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cuda/host/operations.hpp"
@@ -62,7 +64,6 @@ void check_product(std::int64_t rows, std::int64_t columns, std::int64_t inner, 
   }
 }
 
-/// The given one, and one in which every part differs.
 void check_newton_schulz(const NewtonSchulzOptions& options, std::int64_t rows,
                          std::int64_t columns, const Values& e) {
   const auto want = bits(simple_newton_schulz(options, rows, columns, e));
@@ -106,6 +107,78 @@ TEST_CASE("matrix_product: subnormals, overflow, infinities and NaN") {
     for (std::uint64_t seed = 10; seed < 16; ++seed) {
       check_product(19, 37, 41, special_values(19 * 41, seed, nonfinite),
                     special_values(37 * 41, seed + 100, nonfinite));
+    }
+  }
+}
+
+TEST_CASE("matrix_product: fma of adversarial and random triples is rounded once") {
+  // Row i times column j is fma(a_i, b_j, c_i): the other 14 terms are zeros. Products of these factors are a power of
+  // two and 1 in 2^46 or 2^42 of it, so fp64 rounds c + a b to the middle of two fp32 values, or away from it.
+  constexpr float near_one[] = {1,
+                                8384513 * 0x1p-23F,
+                                8392705 * 0x1p-23F,
+                                8388607 * 0x1p-23F,
+                                8388609 * 0x1p-23F,
+                                2095105 * 0x1p-21F,
+                                2099201 * 0x1p-21F};
+  constexpr float most = std::numeric_limits<float>::max();
+  Values c = {0,         -0.0F, 1,         1 + 0x1p-23F,          1.5F,      2 - 0x1p-23F,
+              most,      -most, 0x1p-126F, 0x1p-126F - 0x1p-149F, 0x1p-149F, -0x3p-149F,
+              0x1p-125F, inf32, nan32};
+  for (const float value : random_values(10, 40)) c.push_back(value);
+  Values left, right;
+  const auto append = [](Values& to, float first, float second) {
+    to.insert(to.end(), {first, second});
+    to.resize(to.size() + 14);
+  };
+  for (const float addend : c) {
+    // Half of the unit in the last place, times 2^40.
+    const int unit =
+        addend == 0 || !std::isfinite(addend) ? -149 : std::max(std::ilogb(addend) - 23, -149);
+    for (const float factor : near_one) {
+      for (const float sign : {1.0F, -1.0F})
+        append(left, addend, sign * std::ldexp(factor, unit + 39));
+    }
+  }
+  Values b = {0, -0.0F, most, 0x1p-149F, -0x1p-100F, inf32, -inf32, nan32};
+  for (const float factor : near_one) {
+    for (const float multiple : {1.0F, -1.0F, 2.0F, 3.0F})
+      b.push_back(multiple * factor * 0x1p-40F);
+  }
+  for (const float factor : b) append(right, 1, factor);
+  check_product(numel(Span<float>(left)) / 16, numel(Span<float>(right)) / 16, 16, left, right);
+
+  for (const int spread : {1, 12, 70}) {
+    Values rows, columns;
+    const Values values = random_values(3 * 200, 41, spread);
+    for (std::size_t i = 0; i < 600; i += 3) {
+      append(rows, values[i], values[i + 1]);
+      append(columns, 1, values[i + 2]);
+    }
+    check_product(200, 200, 16, rows, columns);
+  }
+}
+
+TEST_CASE("matrix_product: operands and results at any address, and nothing else is written") {
+  constexpr std::int64_t rows = 15, columns = 33, inner = 19;
+  const Values x = random_values(rows * inner, 50), y = random_values(columns * inner, 51);
+  const auto want = bits(simple_product(true, rows, columns, inner, x, y));
+  for (const Exec& exec : execs()) {
+    for (std::size_t offset = 0; offset < 17; ++offset) {
+      const auto moved = [&](const Values& values) {
+        Values all(values.size() + 40, nan32);
+        std::ranges::copy(values, all.begin() + static_cast<std::ptrdiff_t>(offset));
+        return all;
+      };
+      const Values far_x = moved(x), far_y = moved(y);
+      Values product(want.size() + 40, 7);
+      host::matrix_product(exec, MatrixFactors::bf16, rows, columns, inner,
+                           Span<const float>(far_x).subspan(offset, x.size()),
+                           Span<const float>(far_y).subspan(offset, y.size()),
+                           Span<float>(product).subspan(16 - offset, want.size()));
+      std::vector<std::uint32_t> all(product.size(), bits(7.0F));
+      std::ranges::copy(want, all.begin() + static_cast<std::ptrdiff_t>(16 - offset));
+      CHECK(bits(product) == all);
     }
   }
 }
