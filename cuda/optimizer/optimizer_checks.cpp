@@ -38,16 +38,9 @@ void require_formats(const OptimizerSetup& setup) {
           "use bf16, one TP rank, or do not offload");
 }
 
-/// What the rule muon supports, and its settings (R28).
+/// Settings of the rule muon (R28).
 void require_muon(const OptimizerSetup& setup) {
   if (!traits_of(setup.hyper.rule).matrices) return;
-  require(setup.state_formats.plain(),
-          "the rule muon with state or a master that is not stored in fp32",
-          "the momentum of matrices is stored before their masters move",
-          "use fp32 for state and master, or another rule");
-  require(!setup.offload.on(), "the rule muon with offloaded state",
-          "matrices are brought together from state in the rank's memory",
-          "do not offload, or use another rule");
   const MuonSettings& muon = setup.hyper.muon;
   host::newton_schulz(setup.exec, muon.newton_schulz, 0, 0, {}, {});
   host::muon_step_size(muon, {}, 1, 1);

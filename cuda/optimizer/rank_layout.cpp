@@ -1,12 +1,23 @@
 #include "cuda/optimizer/rank_layout.hpp"
 
+#include "common/base/error.hpp"
 #include "cuda/optimizer/optimizer_checks.hpp"
 
 namespace zeroproof::cuda {
 namespace {
 
+/// What only the host's step supports.
+void require_on_device(const OptimizerSetup& setup) {
+  if (!traits_of(setup.hyper.rule).matrices) return;
+  ZP_CHECK(setup.state_formats.plain() && !setup.offload.on(), ErrorCode::invalid_argument,
+           "the rule muon on a device with offloaded state, or state or master not in fp32",
+           "only the step on the host makes the momentum of matrices from them",
+           "use fp32 in device memory, or the optimizer in the space host");
+}
+
 OptimizerSetup adapt(OptimizerSetup setup, Space space) {
   validate(setup);
+  if (space == Space::device) require_on_device(setup);
   if (space == Space::device) setup.windows = Windows::off;
   return setup;
 }

@@ -143,7 +143,7 @@ FusedOptions fused_options(const OptimizerHyper& hyper) {
   options.amsgrad = hyper.amsgrad;
   options.maximize = hyper.maximize;
   options.momentum = keeps(hyper, StateSlot::momentum_buffer);
-  options.nesterov = hyper.nesterov;
+  options.nesterov = hyper.nesterov && !traits_of(hyper.rule).matrices;  // there, of matrices only
   if (hyper.clip_value) options.clip_value = static_cast<float>(*hyper.clip_value);
   return options;
 }

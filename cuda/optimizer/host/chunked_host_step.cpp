@@ -77,9 +77,10 @@ Span<const bf16> ChunkedHostStep::bf16_master_of(const Piece& piece) const {
 }
 
 void ChunkedHostStep::store_updates(const StateBlocks::Wanted& wanted,
-                                    const StateBlocks::Change& update) const {
+                                    const StateBlocks::Change& update,
+                                    const StateBlocks::Stored& stored) const {
   tiles_->update_at(ChunkPlace(*split_, *chunk_, chunk_state_), chunk_->pieces, setup_.exec, wanted,
-                    update, round_masters(1));
+                    update, round_masters(1), stored);
 }
 
 void ChunkedHostStep::collect_tile_norms(const StateBlocks::Wanted& wanted, const TileNorms& body) {
@@ -148,8 +149,15 @@ std::vector<TrustNorms> ChunkedHostStep::trust_norms(const StepDecision& decisio
   return trust_.take_norms();
 }
 
+void ChunkedHostStep::move_momenta(const StepDecision& decision) {
+  follow(decision);
+  for_grads(OffloadedState::Use::change,
+            [&](const StateSplit::Chunk& /*chunk*/) { HostStep::move_momenta(); });
+}
+
 void ChunkedHostStep::update_chunks(const StepDecision& decision) {
   follow(decision);
+  if (matrices_) matrices_.make_step_sizes(steps_);
   forget_elsewhere(codes_);
   const TakesPart takes_part = updated_now();
   const bool casts = fused_ && scales_ == nullptr;

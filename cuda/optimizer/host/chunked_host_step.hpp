@@ -31,6 +31,8 @@ class ChunkedHostStep : public HostStep {
   void load(const FullState& state) override;
   /// The norms of R6 of these elements, [num_tensors]. decision: as of the time before the update.
   std::vector<TrustNorms> trust_norms(const StepDecision& decision);
+  /// The momentum of these elements' matrices, and e (R28). decision: as above.
+  void move_momenta(const StepDecision& decision);
   /// decision: the same, with the trust ratios.
   virtual void update_chunks(const StepDecision& decision);
   /// Phase cast, with the counts after the update. No-op in the fused form, except for parameters
@@ -57,8 +59,8 @@ class ChunkedHostStep : public HostStep {
   const host::PieceLoop& updated() const override { return chunk_->pieces; }
   host::FusedState state_of(const Piece& piece) const override;
   Span<const bf16> bf16_master_of(const Piece& piece) const override;
-  void store_updates(const StateBlocks::Wanted& wanted,
-                     const StateBlocks::Change& update) const override;
+  void store_updates(const StateBlocks::Wanted& wanted, const StateBlocks::Change& update,
+                     const StateBlocks::Stored& stored) const override;
   void collect_tile_norms(const StateBlocks::Wanted& wanted, const TileNorms& body) override;
   host::GradStretch grad_of(const Piece& piece) const override;
   TensorView params_of(const Piece& piece) const override;

@@ -176,9 +176,7 @@ void HostStep::clip() {
 
 void HostStep::prepare_update() {
   if (matrices_) {
-    updated().run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-      if (matrices_.has(piece) && steps_.updated(piece)) move_momentum(exec, piece);
-    });
+    move_momenta();
     matrices_.orthogonalise(steps_);
   }
   if (!trust_) return;
@@ -214,14 +212,35 @@ void HostStep::add_norms_of(const Exec& exec, const Piece& piece, const host::Fu
                   state.slots[StateSlot::exp_avg], state.slots[StateSlot::exp_avg_sq], norms);
 }
 
-void HostStep::move_momentum(const Exec& exec, const Piece& piece) const {
+void HostStep::move_momenta() {
+  const auto wanted = [&](const Piece& piece) {
+    return matrices_.has(piece) && steps_.updated(piece);
+  };
+  const auto move = [&](const Exec& exec, const Piece& piece, const host::FusedState& state) {
+    move_momentum(exec, piece, state.slots[StateSlot::exp_avg]);
+  };
+  if (tiles_ != nullptr) {
+    return store_updates(wanted, move, [](const Piece& /*piece*/, BufferId buffer) {
+      return buffer == BufferId::exp_avg;
+    });
+  }
+  updated().run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
+    if (wanted(piece)) move(exec, piece, state_of(piece));
+  });
+}
+
+void HostStep::move_momentum(const Exec& exec, const Piece& piece, Span<float> exp_avg) const {
   const MuonMomentumOptions options{setup_.hyper.nesterov, setup_.hyper.maximize};
   const StepScalars& scalars = steps_.scalars(piece);
   const auto move = [&](const Piece& range, Span<const float> grad) {
-    ops_.muon_momentum(exec, options, scalars, grad, state_.part(StateSlot::exp_avg, range),
+    const auto begin = static_cast<std::size_t>(range.local_begin - piece.local_begin);
+    ops_.muon_momentum(exec, options, scalars, grad, exp_avg.subspan(begin, grad.size()),
                        matrices_.elements(range));
   };
-  if (!fused_) return move(piece, part(grad_, piece));
+  if (!fused_) {
+    const auto* const grad = static_cast<const float*>(grad_of(piece).data);
+    return move(piece, {grad, static_cast<std::size_t>(piece.numel)});
+  }
   sum_.read(exec, piece, [&](const Piece& range, Span<const float> sum) {
     const Span<float> grad = matrices_.elements(range);
     ops_.unscale(exec, scalars.inv_scale, sum, grad);
@@ -230,6 +249,12 @@ void HostStep::move_momentum(const Exec& exec, const Piece& piece) const {
       ops_.clip_value(exec, static_cast<float>(*setup_.hyper.clip_value), grad);
     move(range, grad);
   });
+}
+
+void HostStep::update_matrix(const Exec& exec, const Piece& piece, Span<float> master,
+                             bool casts) const {
+  matrices_.update(exec, steps_.scalars(piece), piece, master);
+  if (casts) cast_values(exec, piece, master, 1);
 }
 
 void HostStep::update_pieces() {
@@ -243,8 +268,7 @@ void HostStep::update_pieces() {
 }
 
 void HostStep::update_piece(const Exec& exec, const Piece& piece) {
-  if (matrices_.has(piece))
-    return matrices_.update(exec, steps_.scalars(piece), piece, state_of(piece).master);
+  if (matrices_.has(piece)) return update_matrix(exec, piece, state_of(piece).master, false);
   const auto* grad =
       static_cast<const float*>(grad_of(piece).data);  // phases store g in the buffer
   update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece),
@@ -350,8 +374,7 @@ void HostStep::update_fused() {
   updated().run_joined(setup_.exec, can_join, [&](const Exec& exec, const Piece& piece) {
     if (!steps_.updated(piece)) return;
     if (matrices_.has(piece)) {
-      matrices_.update(exec, steps_.scalars(piece), piece, state_of(piece).master);
-      if (options.casts) cast_piece(exec, piece, 1);
+      update_matrix(exec, piece, state_of(piece).master, options.casts);
       if (collects)
         for (const auto& cast : scaled_) cast->collect(exec, piece);
       return;
@@ -372,6 +395,8 @@ void HostStep::update_tiles() {
   options.stream = false;  // a tile is small, and read again in the same pass
   options.casts = scaled_.empty();
   const auto update = [&](const Exec& exec, const Piece& piece, const host::FusedState& state) {
+    if (matrices_.has(piece))
+      return update_matrix(exec, piece, state.master, fused_ && options.casts);
     if (!fused_) {
       const auto* grad = static_cast<const float*>(grad_of(piece).data);
       return update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece),
@@ -391,7 +416,10 @@ void HostStep::update_tiles() {
                          params_of(row));
     });
   };
-  store_updates([&](const Piece& piece) { return steps_.updated(piece); }, update);
+  store_updates([&](const Piece& piece) { return steps_.updated(piece); }, update,
+                [&](const Piece& piece, BufferId buffer) {  // matrices have stored their momentum
+                  return buffer == BufferId::master || !matrices_.has(piece);
+                });
   steps_.advance();
 }
 
@@ -417,20 +445,27 @@ RoundingDraw HostStep::draw(const Piece& piece, std::uint64_t updates_ahead) con
   return {setup_.seed, steps_.applied(piece) + updates_ahead, static_cast<std::uint64_t>(index)};
 }
 
-void HostStep::cast_piece(const Exec& exec, const Piece& piece, std::uint64_t updates_ahead) {
+void HostStep::cast_piece(const Exec& exec, const Piece& piece) {
   if (setup_.state_formats.master == MasterFormat::bf16) {  // it has been rounded
     std::ranges::copy(bf16_master_of(piece), params_as<bf16>(piece).begin());
     return;
   }
+  cast_values(exec, piece, state_of(piece).master, 0);
+}
+
+void HostStep::cast_values(const Exec& exec, const Piece& piece, Span<const float> master,
+                           std::uint64_t updates_ahead) const {
   if (setup_.param_rounding == ParamRounding::nearest) {
     visit_param_format(setup_.param_dtype, [&](auto format) {
       using T = typename decltype(format)::type;
-      ops_.narrow(exec, state_of(piece).master, params_as<T>(piece));
+      ops_.narrow(exec, master, params_as<T>(piece));
     });
     return;
   }
   for_draws(piece, [&](const Piece& row) {
-    ops_.stochastic_cast_to_bf16(exec, draw(row, updates_ahead), state_of(row).master,
+    const auto begin = static_cast<std::size_t>(row.local_begin - piece.local_begin);
+    ops_.stochastic_cast_to_bf16(exec, draw(row, updates_ahead),
+                                 master.subspan(begin, static_cast<std::size_t>(row.numel)),
                                  params_as<bf16>(row));
   });
 }

@@ -73,8 +73,11 @@ class HostStep : public LocalStep {
   }
   void add_norms_of(const Exec& exec, const Piece& piece, const host::FusedState& state,
                     TrustNorms& norms);
-  /// Phase update of a piece of a matrix (R28): its momentum, and the direction of its step.
-  void move_momentum(const Exec& exec, const Piece& piece) const;
+  /// Makes the momentum of all updated matrices, and e (R28).
+  void move_momenta();
+  void move_momentum(const Exec& exec, const Piece& piece, Span<float> exp_avg) const;
+  /// Phase update of a piece of a matrix; casts: and the cast.
+  void update_matrix(const Exec& exec, const Piece& piece, Span<float> master, bool casts) const;
   virtual void update_pieces();
   /// piece: of one tensor, or joined ones that have the same scalars and trust ratio.
   virtual void update_piece(const Exec& exec, const Piece& piece);
@@ -82,9 +85,9 @@ class HostStep : public LocalStep {
   /// The same, in phases or fused, for state that is not stored in fp32 (R25).
   void update_tiles();
   /// Storage of the tiles of that update.
-  virtual void store_updates(const StateBlocks::Wanted& wanted,
-                             const StateBlocks::Change& update) const {
-    tiles_->update(setup_.exec, wanted, update, round_masters(1));
+  virtual void store_updates(const StateBlocks::Wanted& wanted, const StateBlocks::Change& update,
+                             const StateBlocks::Stored& stored) const {
+    tiles_->update(setup_.exec, wanted, update, round_masters(1), stored);
   }
   void take_counters(const FullState& state);
   /// The rounding of masters to bf16, `updates_ahead` of the counted updates.
@@ -117,7 +120,10 @@ class HostStep : public LocalStep {
   Span<T> params_as(const Piece& piece) const {
     return {static_cast<T*>(params_of(piece).data), static_cast<std::size_t>(piece.numel)};
   }
-  void cast_piece(const Exec& exec, const Piece& piece, std::uint64_t updates_ahead = 0);
+  void cast_piece(const Exec& exec, const Piece& piece);
+  /// master: of the piece, `updates_ahead` of the counted updates.
+  void cast_values(const Exec& exec, const Piece& piece, Span<const float> master,
+                   std::uint64_t updates_ahead) const;
   /// True if two neighbours draw neighbouring random words in the same step, or none.
   bool can_round_together(const Piece& a, const Piece& b) const;
   /// Clip group of a piece: selects its norm and coefficient (R12).

@@ -80,6 +80,10 @@ void SplitStateStep::prepare_update() {
     check_grads();
     resident_->add_trust_norms(offloaded_->trust_norms(resident_->decision()));
   }
+  if (traits_of(shard_.setup.hyper.rule).matrices) {
+    check_grads();
+    offloaded_->move_momenta(resident_->decision());
+  }
   resident_->prepare_update();
 }
 

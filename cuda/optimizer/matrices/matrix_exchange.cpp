@@ -6,6 +6,7 @@
 
 #include "cuda/comm/exchange/bucket_plan.hpp"
 #include "cuda/comm/exchange/micro_batches.hpp"
+#include "cuda/comm/exchange/packed_exchange.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -207,6 +208,37 @@ MatrixMessages MatrixExchange::messages(const MatrixBatch& batch, const Updated&
     }
   }
   return all;
+}
+
+MatrixMessageBytes MatrixExchange::message_bytes() const {
+  const auto bytes = [](const std::vector<MatrixRun>& runs) {
+    std::int64_t sum = 0;
+    for (const MatrixRun& run : runs) sum += run.numel * static_cast<std::int64_t>(sizeof(float));
+    return next_part(sum);
+  };
+  const auto total = [&](const std::vector<std::vector<MatrixRun>>& ranks, std::size_t from_runs) {
+    std::int64_t sum = 0;
+    for (const std::vector<MatrixRun>& runs : ranks)
+      sum += runs.size() < from_runs ? 0 : bytes(runs);
+    return sum;
+  };
+  constexpr std::size_t any = 0, scattered = 2;  // one run is sent from its place
+  const auto every = [](std::int64_t /*tensor*/) { return true; };
+  MatrixMessageBytes most;
+  for (const MatrixBatch& batch : batches_) {
+    const MatrixMessages all = messages(batch, every);
+    most.out = std::max(most.out, total(all.away, scattered));
+    most.in = std::max(most.in, total(all.here, any));
+    if (returns_) {
+      most.out = std::max(most.out, total(all.here, scattered));
+      most.in = std::max(most.in, total(all.away, any));
+    }
+    std::vector<std::vector<MatrixRun>> of_tp;
+    for (int rank = 0; rank < static_cast<int>(places_.size()) && places_.size() > 1; ++rank)
+      of_tp.push_back(tp_runs(batch, every, rank));
+    most.gathered = std::max(most.gathered, total(of_tp, scattered));
+  }
+  return most;
 }
 
 std::vector<MatrixRun> MatrixExchange::tp_runs(const MatrixBatch& batch, const Updated& updated,

@@ -48,19 +48,26 @@ struct MatrixBatch {
   bool moves = false;               ///< some rank of comm gathers elements of another one
 };
 
-/// Elements of a batch by the rank of comm that has the others. Forward, before Newton-Schulz, `away` is sent out of
-/// the shard buffer and `here` received into the memory of the batch; the way back is the reverse. A message has its
-/// runs one after another, without gaps.
+/// Elements of a batch by the rank of comm that has the others. Forward, before Newton-Schulz,
+/// `away` is sent out of the shard buffer and `here` received into the memory of the batch; the way
+/// back is the reverse. A message has its runs one after another, without gaps.
 struct MatrixMessages {
   std::vector<std::vector<MatrixRun>> away;  ///< [ranks] of this rank's shard; place is undefined
   std::vector<std::vector<MatrixRun>> here;  ///< [ranks] of their shards; local_begin is theirs
   std::vector<MatrixRun> own;                ///< of this rank's shard, in matrices it gathers
 };
 
-/// The exchange of one rank. With MatrixOwners::every, each rank gathers the matrices of which it, or a rank with
-/// the same number of another TP rank, has an element, and nothing is sent back: a rank takes its elements out of
-/// its own result. Otherwise a matrix is gathered by its owner alone (on every TP rank). Matrices that TP ranks
-/// split are then completed over tp. In stage 0 nothing moves over comm.
+/// Bytes of message buffers, as packed_exchange.hpp uses them.
+struct MatrixMessageBytes {
+  std::int64_t out = 0, in = 0;  ///< to and from the ranks of comm
+  std::int64_t gathered = 0;     ///< of TP ranks
+};
+
+/// The exchange of one rank. With MatrixOwners::every, each rank gathers the matrices of which it,
+/// or a rank with the same number of another TP rank, has an element, and nothing is sent back: a
+/// rank takes its elements out of its own result. Otherwise a matrix is gathered by its owner alone
+/// (on every TP rank). Matrices that TP ranks split are then completed over tp. In stage 0 nothing
+/// moves over comm.
 class MatrixExchange {
  public:
   /// Elements that a rank brings together at once, unless one matrix is larger: 64 MiB of fp32.
@@ -80,7 +87,8 @@ class MatrixExchange {
   const std::vector<WholeMatrix>& matrices() const { return matrices_; }
   /// Index of a tensor in matrices(), or -1.
   std::int64_t matrix_of(std::int64_t tensor) const { return of_tensor_[tensor]; }
-  /// The same on every rank of the step, except for MatrixBatch::numel; together they have every matrix once.
+  /// Together they have every matrix once. The same matrices on every rank of the step; `moves` is
+  /// the same on all ranks of comm.
   const std::vector<MatrixBatch>& batches() const { return batches_; }
   /// Elements of the largest memory of a batch on this rank.
   std::int64_t most_numel() const;
@@ -96,13 +104,16 @@ class MatrixExchange {
 
   MatrixMessages messages(const MatrixBatch& batch, const Updated& updated) const;
 
-  /// Elements of a TP rank in the matrices of a batch that TP ranks split and this rank gathers; local_begin is
-  /// undefined. The same matrices on all TP ranks.
+  /// Of the largest batches, if every matrix is updated; no step needs more.
+  MatrixMessageBytes message_bytes() const;
+
+  /// Elements of a TP rank in the matrices of a batch that TP ranks split and this rank gathers;
+  /// local_begin is undefined. The same matrices on all TP ranks.
   std::vector<MatrixRun> tp_runs(const MatrixBatch& batch, const Updated& updated,
                                  int tp_rank) const;
 
-  /// Calls body(range, part) for ranges of a piece of a matrix that are in one part, in order; for all of the piece
-  /// with part 0, if parts are alike.
+  /// Calls body(range, part) for ranges of a piece of a matrix that are in one part, in order; for
+  /// all of the piece with part 0, if parts are alike.
   template <class Body>
   void for_parts(const Piece& piece, const Body& body) const {
     const std::int64_t matrix = matrix_of(piece.tensor);

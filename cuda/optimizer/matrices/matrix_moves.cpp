@@ -42,10 +42,15 @@ MatrixMoves::MatrixMoves(const RankShard& shard, const CommGroups& comm_groups,
       orthogonal_(*shard.orthogonal),
       memory_(*shard.messages),
       comm_groups_(comm_groups),
-      numel_(plan_.most_numel() + rest_numel) {}
+      numel_(plan_.most_numel() + rest_numel),
+      most_bytes_(plan_.message_bytes()) {}
 
 float* MatrixMoves::gather(const MatrixBatch& batch, const MatrixExchange::Updated& updated) {
   auto* const whole = reinterpret_cast<float*>(memory_.matrices.take(numel_ * width));
+  // As large in every step, whichever tensors it updates.
+  memory_.out.take(most_bytes_.out);
+  memory_.in.take(most_bytes_.in);
+  memory_.gathered.take(most_bytes_.gathered);
   auto* const shard = orthogonal_->as<float>().data();
   const MatrixMessages messages = plan_.messages(batch, updated);
   moves_ = batch.moves;

@@ -37,7 +37,8 @@ class MatrixMoves {
   CountedBuffer& orthogonal_;
   GradMemory& memory_;
   const CommGroups comm_groups_;
-  const std::int64_t numel_;            // of the memory
+  const std::int64_t numel_;  // of the memory
+  const MatrixMessageBytes most_bytes_;
   bool moves_ = false;                  // over comm, in the batch that was gathered last
   std::vector<Stretches> away_, here_;  // its MatrixMessages in memory, [ranks]
   std::vector<Move> own_to_shard_;

@@ -38,6 +38,8 @@ class MatrixUpdates {
   /// Replaces e of all updated matrices by O, and all other elements by +0. Makes the step sizes.
   /// Collective over comm (from stage 1 on) and tp.
   void orthogonalise(const TensorSteps& steps);
+  /// For a step that updates elements whose O another one has made.
+  void make_step_sizes(const TensorSteps& steps);
 
   /// Updates the masters of a piece of a matrix.
   void update(const Exec& exec, const StepScalars& scalars, const Piece& piece,
@@ -49,7 +51,6 @@ class MatrixUpdates {
 
  private:
   void set_zero(const MatrixExchange::Updated& wanted);
-  void make_step_sizes(const TensorSteps& steps);
   void compute(const MatrixBatch& batch, const MatrixExchange::Updated& updated,
                float* whole) const;
 

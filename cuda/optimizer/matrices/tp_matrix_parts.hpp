@@ -9,7 +9,8 @@
 
 namespace zeroproof::cuda {
 
-/// Of one TP rank. Matrices are the tensors of StepSettings::matrix_tensors that are matrices, in order.
+/// Of one TP rank. Matrices are the tensors of StepSettings::matrix_tensors that are matrices, in
+/// order.
 struct TpMatrixParts {
   std::vector<TensorPlacement> placement;  ///< [num_matrices]
   std::vector<std::int64_t> numel;         ///< [num_matrices] of the TP rank's tensor

@@ -85,6 +85,7 @@ void for_state_blocks(const OptimizerSetup& setup, const Piece& run, const Body&
 }
 
 bool any_piece(const Piece& /*piece*/) { return true; }
+bool any_buffer(const Piece& /*piece*/, BufferId /*buffer*/) { return true; }
 
 }  // namespace
 
@@ -130,23 +131,24 @@ bool StateBlocks::has_any_scales() const {
 }
 
 void StateBlocks::update(const Exec& exec, const Wanted& wanted, const Change& update,
-                         const Round& round) const {
-  pass(exec, true, wanted, {}, update, round);
+                         const Round& round, const Stored& stored) const {
+  pass(exec, true, wanted, {}, update, round, stored);
 }
 
 void StateBlocks::load(const Exec& exec, const Chosen& of_codes, const Change& read,
                        const Round& round) const {
-  pass(exec, false, any_piece, of_codes, read, round);
+  pass(exec, false, any_piece, of_codes, read, round, any_buffer);
 }
 
 void StateBlocks::update_at(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
-                            const Wanted& wanted, const Change& update, const Round& round) const {
-  pass_whole(place, loop, exec, true, wanted, {}, update, round);
+                            const Wanted& wanted, const Change& update, const Round& round,
+                            const Stored& stored) const {
+  pass_whole(place, loop, exec, true, wanted, {}, update, round, stored);
 }
 
 void StateBlocks::load_at(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
                           const Chosen& of_codes, const Change& read, const Round& round) const {
-  pass_whole(place, loop, exec, false, any_piece, of_codes, read, round);
+  pass_whole(place, loop, exec, false, any_piece, of_codes, read, round, any_buffer);
 }
 
 void StateBlocks::read_tiles(const StoredPlace& place, const Exec& exec, const Piece& block,
@@ -159,29 +161,29 @@ void StateBlocks::read_tiles(const StoredPlace& place, const Exec& exec, const P
 }
 
 void StateBlocks::pass(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
-                       const Change& change, const Round& round) const {
-  pass_whole(own_, whole_blocks_, exec, reads, wanted, of_codes, change, round);
-  if (!cut_blocks_.empty()) pass_fragments(exec, reads, wanted, of_codes, change, round);
+                       const Change& change, const Round& round, const Stored& stored) const {
+  pass_whole(own_, whole_blocks_, exec, reads, wanted, of_codes, change, round, stored);
+  if (!cut_blocks_.empty()) pass_fragments(exec, reads, wanted, of_codes, change, round, stored);
 }
 
 void StateBlocks::pass_whole(const StoredPlace& place, const host::PieceLoop& loop,
                              const Exec& exec, bool reads, const Wanted& wanted,
-                             const Chosen& of_codes, const Change& change,
-                             const Round& round) const {
+                             const Chosen& of_codes, const Change& change, const Round& round,
+                             const Stored& stored) const {
   loop.run(exec, [&](const Exec& serial, const Piece& block) {
     if (!wanted(block)) return;
     Tile<tile_numel> tile;
     for (std::int64_t begin = 0; begin < block.numel; begin += tile_numel) {
       const Piece piece = block.part(begin, tile_numel);
       change(serial, piece, open(place, serial, piece, reads, tile));
-      close(place, serial, piece, true, of_codes, round, tile);
+      close(place, serial, piece, true, of_codes, round, stored, tile);
     }
   });
 }
 
 void StateBlocks::pass_fragments(const Exec& exec, bool reads, const Wanted& wanted,
-                                 const Chosen& of_codes, const Change& change,
-                                 const Round& round) const {
+                                 const Chosen& of_codes, const Change& change, const Round& round,
+                                 const Stored& stored) const {
   const auto wait_at = [&](const Piece& fragment) {  // one of those blocks
     return waits_at_[&fragment - fragments_.blocks().data()];
   };
@@ -193,7 +195,7 @@ void StateBlocks::pass_fragments(const Exec& exec, bool reads, const Wanted& wan
     if (!wanted(fragment)) return;
     Tile<state_block_numel> tile;
     change(serial, fragment, open(own_, serial, fragment, reads, tile));
-    close(own_, serial, fragment, false, of_codes, round, tile);
+    close(own_, serial, fragment, false, of_codes, round, stored, tile);
     for (const StateSlot slot : all_state_slots) {
       if (has_scales_at(slot))
         std::ranges::copy(tile.part(slot, 0, fragment.numel),
@@ -204,7 +206,7 @@ void StateBlocks::pass_fragments(const Exec& exec, bool reads, const Wanted& wan
   fragments_.run(exec, [&](const Exec& serial, const Piece& fragment) {
     if (!wanted(fragment)) return;
     for (const StateSlot slot : all_state_slots) {
-      if (!has_scales_at(slot) || of_codes[slot]) continue;
+      if (!has_scales_at(slot) || of_codes[slot] || !stored(fragment, buffer_of(slot))) continue;
       const Span<const float> values(waiting[slot].data() + wait_at(fragment),
                                      static_cast<std::size_t>(fragment.numel));
       store_block(own_, serial, slot, fragment, values,
@@ -277,13 +279,14 @@ host::FusedState StateBlocks::open(const StoredPlace& place, const Exec& exec, c
 template <class AnyTile>
 void StateBlocks::close(const StoredPlace& place, const Exec& exec, const Piece& piece,
                         bool whole_blocks, const Chosen& of_codes, const Round& round,
-                        const AnyTile& tile) const {
-  if (setup_.state_formats.master == MasterFormat::bf16) {
+                        const Stored& stored, const AnyTile& tile) const {
+  if (setup_.state_formats.master == MasterFormat::bf16 && stored(piece, BufferId::master)) {
     round(exec, piece, {tile.master.data(), static_cast<std::size_t>(piece.numel)},
           span_of<bf16>(place.master(piece), piece));
   }
   for (const StateSlot slot : all_state_slots) {
     if (!state_.kept(slot) || state_.format(slot) == StateFormat::fp32) continue;
+    if (!stored(piece, buffer_of(slot))) continue;
     if (!has_scales_at(slot) || of_codes[slot]) {
       visit_codes(place.codes(slot, piece), state_.format(slot), piece,
                   [&](auto codes) { write_codes(exec, tile.part(slot, 0, piece.numel), codes); });

@@ -38,6 +38,8 @@ class StateBlocks {
   using Round = std::function<void(const Exec& exec, const Piece& piece, Span<const float> values,
                                    Span<bf16> master)>;
   using Wanted = std::function<bool(const Piece& piece)>;
+  /// Whether a buffer of a piece is stored; the others keep their bits.
+  using Stored = std::function<bool(const Piece& piece, BufferId buffer)>;
   using Chosen = PerSlot<bool>;
 
   /// pieces: of the rank, whose state is in these buffers. split: null if all of it is. The other
@@ -47,8 +49,8 @@ class StateBlocks {
 
   /// Phase update of the pieces of wanted tensors. Collective over comm (from stage 1 on) and tp,
   /// if a block with a scale is split between ranks.
-  void update(const Exec& exec, const Wanted& wanted, const Change& update,
-              const Round& round) const;
+  void update(const Exec& exec, const Wanted& wanted, const Change& update, const Round& round,
+              const Stored& stored) const;
 
   /// Stores the values from `read`, of all pieces. of_codes: buffers for which it reads codes,
   /// widened; their scales are already on the rank. Collective as update().
@@ -56,7 +58,8 @@ class StateBlocks {
 
   /// Both for state in other memory, of pieces in which every block is whole: not collective.
   void update_at(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
-                 const Wanted& wanted, const Change& update, const Round& round) const;
+                 const Wanted& wanted, const Change& update, const Round& round,
+                 const Stored& stored) const;
   void load_at(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
                const Chosen& of_codes, const Change& read, const Round& round) const;
 
@@ -120,9 +123,9 @@ class StateBlocks {
                   const Change& read) const;
   void pass_whole(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
                   bool reads, const Wanted& wanted, const Chosen& of_codes, const Change& change,
-                  const Round& round) const;
+                  const Round& round, const Stored& stored) const;
   void pass(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
-            const Change& change, const Round& round) const;
+            const Change& change, const Round& round, const Stored& stored) const;
   template <class AnyTile>
   host::FusedState open(const StoredPlace& place, const Exec& exec, const Piece& piece, bool reads,
                         AnyTile& tile) const;
@@ -130,9 +133,10 @@ class StateBlocks {
   /// its blocks.
   template <class AnyTile>
   void close(const StoredPlace& place, const Exec& exec, const Piece& piece, bool whole_blocks,
-             const Chosen& of_codes, const Round& round, const AnyTile& tile) const;
+             const Chosen& of_codes, const Round& round, const Stored& stored,
+             const AnyTile& tile) const;
   void pass_fragments(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
-                      const Change& change, const Round& round) const;
+                      const Change& change, const Round& round, const Stored& stored) const;
   /// The largest magnitudes of split blocks, [buffers with scales][cut_blocks_]; waiting:
   /// [num_waiting_] of each of these buffers. Collective.
   std::vector<std::uint64_t> joined_amax(const Wanted& wanted,

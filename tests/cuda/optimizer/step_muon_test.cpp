@@ -8,6 +8,7 @@
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/muon_truth.hpp"
 #include "tests/cuda/optimizer/muon_world.hpp"
+#include "tests/cuda/optimizer/state_formats.hpp"
 #include "tests/support/values.hpp"
 
 namespace step_muon_test {
@@ -247,6 +248,91 @@ TEST_CASE("muon step: clip groups and parameters in fp16 and 8 bits") {
   }
 }
 
+TEST_CASE("muon step: state and master in fewer bits, which are decoded for the momentum") {
+  for (const StateFormats& state : state_formats) {
+    World world = muon_world({}, 2, false);
+    world.setup.state_formats = state;
+    world.setup.param_rounding = ParamRounding::stochastic;
+    world.setup.missing_grad = MissingGrad::skip;
+    const WorldTruth phases = truth_of(world, false), passes = truth_of(world, true);
+    check_same_results(phases, passes);
+    for (const bool fused : {false, true}) {
+      world.make = production(fused);
+      for (const int ranks : {1, 3}) {
+        for (const bool cut : {false, true}) {
+          world.grid.ranks = ranks;
+          world.setup.exec.num_threads = ranks;
+          world.shards = cut ? dealt_map(Dealt::stretches) : World::contract_map(2048);
+          world.setup.offload = {};
+          check_owners(world, fused ? passes : phases);
+          world.setup.offload = {0.5, OffloadOrder::flat, OffloadPlace::file, 300, true, {}, cut};
+          check_owners(world, fused ? passes : phases);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("muon step: momentum in fewer bits is stored after e was made of it in fp32") {
+  World world = muon_world({}, 1, false);
+  world.steps = 1;
+  world.setup.state_formats = {StateFormat::bf16, StateFormat::e4m3, MasterFormat::fp32};
+  const WorldTruth half = truth_of_one_rank(world);
+  const TensorView old_codes = half[0].at(BufferId::exp_avg),
+                   new_codes = half[1].at(BufferId::exp_avg);
+  const FlatLayout layout(world.tensors.params);
+  std::int64_t compared = 0, rounded = 0;
+  for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
+    const TensorSlot& slot = layout.tensors()[t];
+    if (!world.setup.matrix_tensors[t].is_matrix) continue;
+    Values exp_avg;
+    for (std::int64_t i = 0; i < slot.numel; ++i)
+      exp_avg.push_back(load_element(old_codes, slot.begin + i));
+    const SimpleMuon want =
+        simple_muon(world.setup.hyper, scalars_of(world, half[1], static_cast<std::int64_t>(t)),
+                    world.setup.matrix_tensors[t], slot.shape[0], slot.shape[1],
+                    floats(half[1], BufferId::grad) + slot.begin,
+                    floats(half[0], BufferId::master) + slot.begin, exp_avg.data());
+    for (std::int64_t i = 0; i < slot.numel; ++i) {
+      const float stored = load_element(new_codes, slot.begin + i);
+      CHECK(bits(stored) == bits(simple_bf16(want.exp_avg[i])));
+      CHECK(bits(floats(half[1], BufferId::orthogonal)[slot.begin + i]) ==
+            bits(want.orthogonal[i]));
+      CHECK(bits(floats(half[1], BufferId::master)[slot.begin + i]) == bits(want.master[i]));
+      // The other moment of a matrix keeps its codes.
+      CHECK(element_bits(half[1].at(BufferId::exp_avg_sq), slot.begin + i) ==
+            element_bits(half[0].at(BufferId::exp_avg_sq), slot.begin + i));
+      ++compared;
+      rounded += bits(stored) != bits(want.exp_avg[i]) ? 1 : 0;
+    }
+  }
+  CHECK(compared == 77 + 960 + 432 + 1170 + 37);
+  CHECK(rounded > 2000);
+}
+
+TEST_CASE("muon step: offloaded state") {
+  for (const bool fused : {false, true}) {
+    for (const int ranks : {1, 3}) {
+      World world = muon_world({1, ranks}, 1, fused);
+      world.setup.missing_grad = MissingGrad::skip;
+      const WorldTruth truth = truth_of(world, fused);
+      for (const double fraction : {0.4, 1.0}) {
+        for (const bool grads : {false, true}) {
+          world.setup.offload = {fraction, OffloadOrder::flat, OffloadPlace::host, 300, true, {},
+                                 grads};
+          check_owners(world, truth);
+        }
+      }
+      world.setup.param_dtype = DType::e4m3;
+      world.setup.offload = {};
+      const WorldTruth codes = truth_of(world, fused);
+      world.setup.offload.fraction = 0.6;
+      world.setup.offload.chunk_numel = 500;
+      check_owners(world, codes);
+    }
+  }
+}
+
 TEST_CASE("muon step: TP ranks and instances have the bits of one rank") {
   for (const Grid& grid : {Grid{1, 1, 2, 1}, Grid{1, 3, 2, 1}, Grid{2, 2, 2, 1}, Grid{1, 2, 4, 1},
                            Grid{3, 1, 1, 1}, Grid{2, 2, 1, 2}}) {
@@ -328,11 +414,10 @@ TEST_CASE("muon step: a rank sends the elements that others need, and those of i
 
 TEST_CASE("muon step: its memory besides that of adamw is O and the whole matrices") {
   MemoryUse use[2];
-  std::int64_t padded = 0, in_matrices = 0;
+  std::int64_t in_matrices = 0;
   for (const bool muon : {false, true}) {
     World world = muon_world({}, 1, true);
     const FlatLayout layout(world.tensors.params);
-    padded = layout.padded_numel();
     in_matrices = 0;
     for (std::size_t t = 0; t < layout.tensors().size(); ++t)
       if (world.setup.matrix_tensors[t].is_matrix) in_matrices += layout.tensors()[t].numel;
@@ -351,7 +436,8 @@ TEST_CASE("muon step: its memory besides that of adamw is O and the whole matric
     });
   }
   BytesByClass want = use[0].now;
-  want[static_cast<std::size_t>(MemoryClass::state)] += 4 * padded;
+  want[static_cast<std::size_t>(MemoryClass::state)] +=
+      want[static_cast<std::size_t>(MemoryClass::master)];
   want[static_cast<std::size_t>(MemoryClass::comm_buffer)] += 4 * in_matrices;
   CHECK(use[1].now == want);
 }
@@ -372,9 +458,6 @@ TEST_CASE("muon step: setups that it cannot run are errors") {
     change(bad);
     expect_error(ErrorCode::invalid_argument, [&] { cuda::make_distributed_optimizer(bad); });
   };
-  refused([](OptimizerSetup& s) { s.state_formats.exp_avg = StateFormat::bf16; });
-  refused([](OptimizerSetup& s) { s.state_formats.master = MasterFormat::bf16; });
-  refused([](OptimizerSetup& s) { s.offload.fraction = 0.5; });
   refused([](OptimizerSetup& s) { s.hyper.dampening = 0.5; });
   refused([](OptimizerSetup& s) { s.hyper.momentum = 0; });  // with nesterov
   refused([](OptimizerSetup& s) { s.hyper.muon.newton_schulz.steps = 0; });

@@ -93,7 +93,7 @@ TEST_CASE("step scalars: any second beta from 0 up") {
 TEST_CASE("step scalars: has_decay is the coefficient of the rule in fp64") {
   for (const RuleTraits& rule : update_rules) {
     const bool decoupled = rule.rule == UpdateRule::adamw || rule.rule == UpdateRule::lion ||
-                           rule.rule == UpdateRule::lamb;
+                           rule.rule == UpdateRule::lamb || rule.rule == UpdateRule::muon;
     OptimizerHyper hyper = easy();
     hyper.rule = rule.rule;
     hyper.lr = 0;  // lr * weight_decay is 0, weight_decay is not
