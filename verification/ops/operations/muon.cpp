@@ -141,6 +141,8 @@ const std::vector<NewtonSchulzVariant>& newton_schulz_variants() {
   constexpr NormFloor clamp = NormFloor::clamp, add = NormFloor::add;
   static const std::vector<NewtonSchulzVariant> all = {
       {"usual", {}},
+      {"usual tall", {}, Shape::tall},
+      {"usual wide", {}, Shape::wide},
       {"simple scaled_factor tall",
        {Set::simple, 5, Form::scaled_factor, bf16, add, 1e-7, true},
        Shape::tall},

@@ -331,19 +331,23 @@ const std::vector<NewtonSchulzSet>& every_set() {
 
 void add_muon(std::vector<Dialect>& all) {
   const std::vector<MuonDirection> only_nesterov = {MuonDirection::nesterov};
-  const MuonFormula torch = {.scales = {{MuonScale::original}, {MuonScale::match_rms_adamw}, {MuonScale::unit_rms_norm}}};
-  all.push_back(muon("torch-muon", "PyTorch, torchtitan", "2.15.0, 0.3.0", Evidence::recorded,
-                     "torch.optim.Muon, with adjust_lr_fn original, match_rms_adamw or spectral_unclamped, and "
-                     "torchtitan's dist_muon of whole matrices.",
-                     torch));
+  const MuonFormula torch = {
+      .scales = {{MuonScale::original}, {MuonScale::match_rms_adamw}, {MuonScale::unit_rms_norm}}};
+  all.push_back(muon(
+      "torch-muon", "PyTorch, torchtitan", "2.15.0, 0.3.0", Evidence::recorded,
+      "torch.optim.Muon, with adjust_lr_fn original, match_rms_adamw or spectral_unclamped, and "
+      "torchtitan's dist_muon of whole matrices.",
+      torch));
 
   MuonFormula jordan;
   jordan.directions = only_nesterov;
   jordan.products = MuonProducts::scaled_factor;
   jordan.floor = NormFloor::add;
   jordan.write = MuonWrite::rounded_update;
-  all.push_back(muon("keller-jordan-muon", "muon-optimizer", "0.1.0", Evidence::recorded,
-                     "Nesterov always. The scale is multiplied into the bf16 matrix, which rounds it again.", jordan));
+  all.push_back(
+      muon("keller-jordan-muon", "muon-optimizer", "0.1.0", Evidence::recorded,
+           "Nesterov always. The scale is multiplied into the bf16 matrix, which rounds it again.",
+           jordan));
 
   MuonFormula emerging;
   emerging.sets = every_set();
@@ -351,8 +355,10 @@ void add_muon(std::vector<Dialect>& all) {
   emerging.scales = {{MuonScale::spectral}, {MuonScale::original}, {MuonScale::unit_rms_norm}};
   emerging.free_factor = true;
   emerging.write = MuonWrite::scaled_update;
-  all.push_back(muon("emerging-muon", "Emerging-Optimizers, Megatron-LM", "0.3.0", Evidence::recorded,
-                     "fp32_matmul_prec medium, weight_decay_method decoupled. scale_mode shape_scaling is original.",
+  all.push_back(muon("emerging-muon", "Emerging-Optimizers, Megatron-LM", "0.3.0",
+                     Evidence::recorded,
+                     "fp32_matmul_prec medium, weight_decay_method decoupled. scale_mode "
+                     "shape_scaling is original.",
                      emerging));
   emerging.products = MuonProducts::single;
   emerging.input = MuonInput::fp32;
@@ -362,24 +368,28 @@ void add_muon(std::vector<Dialect>& all) {
 
   MuonFormula deepspeed = jordan;
   deepspeed.compiled = true;
-  all.push_back(muon("deepspeed-muon", "DeepSpeed", "0.19.8", Evidence::recorded,
-                     "ns_method standard. torch.compile fuses operations, so that their roundings are not known; "
-                     "without it (TORCHDYNAMO_DISABLE=1) the step is that of keller-jordan-muon.",
-                     deepspeed));
+  all.push_back(muon(
+      "deepspeed-muon", "DeepSpeed", "0.19.8", Evidence::recorded,
+      "ns_method standard. torch.compile fuses operations, so that their roundings are not known; "
+      "without it (TORCHDYNAMO_DISABLE=1) the step is that of keller-jordan-muon.",
+      deepspeed));
   deepspeed.compiled = false;
   deepspeed.products = MuonProducts::single;
   deepspeed.input = MuonInput::fp32;
   deepspeed.write = MuonWrite::single;
-  all.push_back(muon("deepspeed-muon-gram", "DeepSpeed", "0.19.8", Evidence::recorded,
-                     "ns_method gram, the default, where the accelerator has no fp16, as the CPU: fp32.", deepspeed));
+  all.push_back(
+      muon("deepspeed-muon-gram", "DeepSpeed", "0.19.8", Evidence::recorded,
+           "ns_method gram, the default, where the accelerator has no fp16, as the CPU: fp32.",
+           deepspeed));
 
   MuonFormula fsdp2 = torch;
   fsdp2.products = MuonProducts::partly_fused;
   fsdp2.floor = NormFloor::add;
   fsdp2.scales = {{MuonScale::match_rms_adamw}, {MuonScale::original}};
   fsdp2.write = MuonWrite::single;
-  all.push_back(muon("muon-fsdp2", "muon-fsdp2", "0.3.0", Evidence::recorded,
-                     "rms_scale is match_rms_adamw. torch.compile makes addmm of b*A and (c*A) @ A.", fsdp2));
+  all.push_back(
+      muon("muon-fsdp2", "muon-fsdp2", "0.3.0", Evidence::recorded,
+           "rms_scale is match_rms_adamw. torch.compile makes addmm of b*A and (c*A) @ A.", fsdp2));
 
   MuonFormula moonlight;
   moonlight.family = MomentumFamily::heavy_ball;
@@ -387,7 +397,8 @@ void add_muon(std::vector<Dialect>& all) {
   moonlight.floor = NormFloor::add;
   moonlight.scales = {{MuonScale::match_rms_adamw}};
   all.push_back(muon("moonlight-muon", "Moonlight", "examples/toy_train.py", Evidence::compared,
-                     "Its formula was recorded, written from its text: the script is no package.", moonlight));
+                     "Its formula was recorded, written from its text: the script is no package.",
+                     moonlight));
 
   MuonFormula dion = moonlight;
   dion.sets = {NewtonSchulzSet::quintic};
@@ -395,7 +406,8 @@ void add_muon(std::vector<Dialect>& all) {
   dion.eps = 1e-8;
   dion.scales = {{MuonScale::unit_rms_norm}, {MuonScale::match_rms_adamw}, {MuonScale::none}};
   all.push_back(muon("dion-muon", "Dion", "dion/muon.py", Evidence::compared,
-                     "adjust_lr spectral_norm (unit_rms_norm here), rms_norm or None, without polar_express. Its formula "
+                     "adjust_lr spectral_norm (unit_rms_norm here), rms_norm or None, without "
+                     "polar_express. Its formula "
                      "was recorded, written from its text: the repository is no package.",
                      dion));
 
@@ -410,7 +422,8 @@ void add_muon(std::vector<Dialect>& all) {
   optax.free_factor = true;
   optax.write = MuonWrite::single;
   all.push_back(muon("optax-muon", "optax", "0.2.8", Evidence::recorded,
-                     "optax.contrib.muon in fp32, preconditioning frobenius: matrices are (in, out), and the momentum is "
+                     "optax.contrib.muon in fp32, preconditioning frobenius: matrices are (in, "
+                     "out), and the momentum is "
                      "corrected for its bias, for the next step in Nesterov's form.",
                      optax));
 
@@ -421,7 +434,8 @@ void add_muon(std::vector<Dialect>& all) {
   tinygrad.floor = NormFloor::add;
   tinygrad.scales = {{MuonScale::none}};
   tinygrad.write = MuonWrite::single;
-  all.push_back(muon("tinygrad-muon", "tinygrad", "0.14.0", Evidence::recorded, "In fp32, without a scale.", tinygrad));
+  all.push_back(muon("tinygrad-muon", "tinygrad", "0.14.0", Evidence::recorded,
+                     "In fp32, without a scale.", tinygrad));
 }
 
 }  // namespace

@@ -169,17 +169,18 @@ BufferGrid muon_momenta(const DialectHyper& h) {
   for (const Betas betas : choices(Betas::fp32)) {
     const AverageWeights w = average_weights(h.momentum, betas);
     for (const FirstMoment form : choices(FirstMoment::right)) {
-      grid.candidates.push_back({muon_ema_text(form, betas), [=](const StepTensor& t, std::size_t i) {
-                                   return first_moment(form, w, t.before.momentum_buffer[i],
-                                                       gradient(t, i));
-                                 }});
+      grid.candidates.push_back(
+          {muon_ema_text(form, betas), [=](const StepTensor& t, std::size_t i) {
+             return first_moment(form, w, t.before.momentum_buffer[i], gradient(t, i));
+           }});
     }
   }
   for (const bool fused : {false, true}) {
-    grid.candidates.push_back({muon_heavy_ball_text(fused), [=](const StepTensor& t, std::size_t i) {
-                                 return nesterov(fused, static_cast<float>(h.momentum),
-                                                 t.before.momentum_buffer[i], gradient(t, i));
-                               }});
+    grid.candidates.push_back(
+        {muon_heavy_ball_text(fused), [=](const StepTensor& t, std::size_t i) {
+           return nesterov(fused, static_cast<float>(h.momentum), t.before.momentum_buffer[i],
+                           gradient(t, i));
+         }});
   }
   return grid;
 }

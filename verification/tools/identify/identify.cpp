@@ -245,7 +245,8 @@ Identification identify_muon(const RecordedStep& step) {
   std::size_t least = 0;
   for (const Dialect& dialect : all_dialects()) {
     if (!dialect.takes(step.hyper)) continue;
-    const std::vector<std::string> excluded = excluded_choices(*dialect.muon, *found.muon, step.hyper);
+    const std::vector<std::string> excluded =
+        excluded_choices(*dialect.muon, *found.muon, step.hyper);
     if (excluded.empty()) found.fits.push_back(dialect.name);
     if (!found.nearest.empty() && excluded.size() >= least) continue;
     least = excluded.size();

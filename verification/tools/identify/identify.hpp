@@ -61,7 +61,8 @@ struct Identification {
   std::vector<DialectDifference> differences;  ///< of the nearest
   std::vector<RatioFinding> ratios;            ///< of lamb, with the formula of master
   std::optional<MuonFinding> muon = {};        ///< of muon, in place of a formula of master
-  std::vector<std::string> excluded = {};      ///< of muon: choices of the nearest dialect that the step does not have
+  std::vector<std::string> excluded =
+      {};  ///< of muon: choices of the nearest dialect that the step does not have
 
   bool unchanged = false;   ///< no value differs from the one before the step
   std::string bits16 = {};  ///< "bf16" or "fp16" if all values after the step are such numbers

@@ -113,7 +113,8 @@ std::string verdict(const Identification& found) {
     return text + (names.size() > 1 ? ", which this step does not distinguish\n" : "\n");
   }
   if (found.muon) {
-    std::string text = muon_verdict(*found.muon) + "nearest: " + found.nearest + ", which has another\n";
+    std::string text =
+        muon_verdict(*found.muon) + "nearest: " + found.nearest + ", which has another\n";
     for (const std::string& choice : found.excluded) text += "  " + choice + "\n";
     return text;
   }

@@ -12,12 +12,12 @@ namespace zeroproof::verification {
 namespace {
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
-constexpr double unit = 0x1p-24;           // of fp32, to nearest
-constexpr double least_norm = 1e-4;        // a floor of at most 1e-7 does not matter above
-constexpr double largest_cost = 0x1p21;    // rows * columns * the smaller of them
+constexpr double unit = 0x1p-24;         // of fp32, to nearest
+constexpr double least_norm = 1e-4;      // a floor of at most 1e-7 does not matter above
+constexpr double largest_cost = 0x1p21;  // rows * columns * the smaller of them
 constexpr std::size_t most_matrices = 8;
 constexpr int most_steps = 12;
-constexpr std::size_t most_rounded = 16;   // choices that are evaluated with roundings
+constexpr std::size_t most_rounded = 16;  // choices that are evaluated with roundings
 
 constexpr MuonDirection directions[] = {MuonDirection::momentum, MuonDirection::nesterov,
                                         MuonDirection::nesterov_corrected};
@@ -225,14 +225,17 @@ class Search {
     for (std::size_t k = 0; k < std::min(most_rounded, scored_.size()); ++k) {
       if (scored_[k].distance() > limit && k > 0) break;
       const MuonChoice choice = scored_[k].choice;
-      for (const MuonInput input : {MuonInput::bf16_norm_bf16, MuonInput::bf16_first, MuonInput::bf16_last}) {
-        for (const MuonProducts products : {MuonProducts::fused, MuonProducts::scaled_factor,
-                                            MuonProducts::scaled_product, MuonProducts::partly_fused})
+      for (const MuonInput input :
+           {MuonInput::bf16_norm_bf16, MuonInput::bf16_first, MuonInput::bf16_last}) {
+        for (const MuonProducts products :
+             {MuonProducts::fused, MuonProducts::scaled_factor, MuonProducts::scaled_product,
+              MuonProducts::partly_fused})
           rounded_.push_back(rounded(choice, products, input));
       }
       rounded_.push_back(rounded(choice, MuonProducts::single, MuonInput::fp32));
     }
-    std::ranges::stable_sort(rounded_, [](const Rounded& a, const Rounded& b) { return a.before(b); });
+    std::ranges::stable_sort(rounded_,
+                             [](const Rounded& a, const Rounded& b) { return a.before(b); });
   }
 
   Rounded rounded(MuonChoice choice, MuonProducts products, MuonInput input) const {
@@ -276,7 +279,8 @@ class Search {
       m.decay_error = best.fits[k].decay_error;
       m.exact = best.exact(k);
       found_.near = found_.near && m.scale > 0 && (m.exact || m.distance <= m.allowed);
-      if (expected_flips(*m.tensor, best.choice.polynomials.steps) < 0.125) found_.must_be_exact = true;
+      if (expected_flips(*m.tensor, best.choice.polynomials.steps) < 0.125)
+        found_.must_be_exact = true;
       found_.matrices.push_back(m);
     }
     find_alternatives(best);
@@ -394,7 +398,9 @@ void find_writes(const RecordedStep& step, MuonFinding& found) {
           const double z = scale_of(scaling, t.rows, t.columns);
           for (std::size_t i = 0; i < t.numel(); ++i, ++all) {
             const float got = t.after.master[i];
-            wrong += same_value(written(form, fused, step.hyper, z, t.before.master[i], got), got) ? 0 : 1;
+            wrong += same_value(written(form, fused, step.hyper, z, t.before.master[i], got), got)
+                         ? 0
+                         : 1;
           }
         }
         if (wrong * 100 > all) continue;
@@ -421,7 +427,8 @@ void find_floors(const RecordedStep& step, const Search& search, MuonFinding& fo
         const double divisor = floor == NormFloor::add ? norm + eps : std::max(norm, eps);
         const Matrix o = exact_orthogonal(e, found.choice.polynomials, divisor).back();
         const Fit fit = fitted(t, step.hyper, o);
-        const double want = step.hyper.lr * scale.factor * scale_of(scale.scaling, t.rows, t.columns);
+        const double want =
+            step.hyper.lr * scale.factor * scale_of(scale.scaling, t.rows, t.columns);
         worst = std::max({worst, fit.distance, std::fabs(fit.scale / want - 1)});
       }
       if (worst <= std::max(0.06, 4 * found.noise())) found.floors.emplace_back(floor, eps);
@@ -446,7 +453,8 @@ Matrix orthogonal_parts(const Matrix& e, Polynomials polynomials, std::size_t pa
     }
     const Matrix result = exact_orthogonal(part, polynomials, part.norm()).back();
     for (std::size_t i = 0; i < part.rows; ++i) {
-      for (std::size_t j = 0; j < part.columns; ++j) o.values[at(i, j)] = result.values[i * part.columns + j];
+      for (std::size_t j = 0; j < part.columns; ++j)
+        o.values[at(i, j)] = result.values[i * part.columns + j];
     }
   }
   return o;
@@ -464,7 +472,8 @@ void find_hint(const RecordedStep& step, const Search& search, MuonFinding& foun
         for (const MuonDirection which : directions) {
           const bool fits = std::ranges::all_of(found.matrices, [&](const MuonMatrix& m) {
             const Matrix e = search.direction(*m.tensor, which);
-            return fitted(*m.tensor, step.hyper, orthogonal_parts(e, polynomials, parts, rows)).distance < close;
+            return fitted(*m.tensor, step.hyper, orthogonal_parts(e, polynomials, parts, rows))
+                       .distance < close;
           });
           if (!fits) continue;
           found.hint = "as if Newton-Schulz took " + std::to_string(parts) + " parts of the " +
@@ -536,7 +545,8 @@ std::vector<std::string> excluded_choices(const MuonFormula& f, const MuonFindin
   const bool single = f.input == MuonInput::fp32;
   require(single == (found.input == MuonInput::fp32), single ? "products: fp32" : "products: bf16");
   if (found.exact && !single && !f.compiled) {
-    require(f.products == found.products && f.input == found.input, "roundings of the products and of their input");
+    require(f.products == found.products && f.input == found.input,
+            "roundings of the products and of their input");
   } else if (!single && !f.compiled) {
     require(!found.must_be_exact, "roundings: these small matrices would have them");
   }
@@ -547,11 +557,13 @@ std::vector<std::string> excluded_choices(const MuonFormula& f, const MuonFindin
   require(std::ranges::any_of(found.scales, scales), "scale");
   require(std::ranges::find(found.decays, "lr*wd") != found.decays.end(), "decay: lr*wd");
   if (!found.floors.empty())
-    require(std::ranges::find(found.floors, std::pair{f.floor, f.eps}) != found.floors.end(), "floor of the norm");
+    require(std::ranges::find(found.floors, std::pair{f.floor, f.eps}) != found.floors.end(),
+            "floor of the norm");
   if (f.write == MuonWrite::single || f.compiled || f.free_factor) return excluded;
   const auto writes = [&](const auto& w) {
     const bool scale = std::ranges::find(f.scales, w.second) != f.scales.end();
-    if (w.first == MuonWrite::in_sum && hyper.weight_decay != 0) return f.write == MuonWrite::in_sum && scale;
+    if (w.first == MuonWrite::in_sum && hyper.weight_decay != 0)
+      return f.write == MuonWrite::in_sum && scale;
     return w.first == f.write && (scale || f.write == MuonWrite::rounded_update);
   };
   require(std::ranges::any_of(found.writes, writes), "bits of master");

@@ -43,11 +43,11 @@ struct MuonScaling {
 
 /// p and O in p'. z is the factor of the shape.
 enum class MuonWrite : std::uint8_t {
-  scaled_rate,    ///< p*(1 - lr*wd), less (lr*z)*O: O of bf16, z in the rate
-  scaled_update,  ///< p + (-lr*wd)*p, less lr*(z*O): O of bf16, z*O of fp32
-  rounded_update, ///< p*(1 - lr*wd), less lr*O: z*O rounded to bf16
-  in_sum,         ///< p - ((lr*z)*O + (lr*wd)*p)
-  single          ///< O has no bf16: its form cannot be told
+  scaled_rate,     ///< p*(1 - lr*wd), less (lr*z)*O: O of bf16, z in the rate
+  scaled_update,   ///< p + (-lr*wd)*p, less lr*(z*O): O of bf16, z*O of fp32
+  rounded_update,  ///< p*(1 - lr*wd), less lr*O: z*O rounded to bf16
+  in_sum,          ///< p - ((lr*z)*O + (lr*wd)*p)
+  single           ///< O has no bf16: its form cannot be told
 };
 
 /// One library's Muon.
@@ -57,7 +57,8 @@ struct MuonFormula {
   std::vector<NewtonSchulzSet> sets = {NewtonSchulzSet::simple};
   MuonProducts products = MuonProducts::fused;
   MuonInput input = MuonInput::bf16_norm_bf16;
-  bool compiled = false;  ///< a compiler fuses operations: products and input are known up to their noise
+  bool compiled =
+      false;  ///< a compiler fuses operations: products and input are known up to their noise
   NormFloor floor = NormFloor::clamp;
   double eps = 1e-7;
   std::vector<MuonScaling> scales = {{MuonScale::original}};

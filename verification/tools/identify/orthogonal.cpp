@@ -15,7 +15,8 @@ double unrounded(double x) { return x; }
 Matrix transposed(const Matrix& x) {
   Matrix t{x.columns, x.rows, std::vector<double>(x.values.size())};
   for (std::size_t i = 0; i < x.rows; ++i) {
-    for (std::size_t j = 0; j < x.columns; ++j) t.values[j * x.rows + i] = x.values[i * x.columns + j];
+    for (std::size_t j = 0; j < x.columns; ++j)
+      t.values[j * x.rows + i] = x.values[i * x.columns + j];
   }
   return t;
 }
@@ -51,13 +52,15 @@ Matrix each(const Matrix& x, const Matrix& y, const F& f) {
 /// One polynomial of X, of at most as many rows as columns.
 template <class Round>
 Matrix next(const Matrix& x, QuinticPolynomial polynomial, MuonProducts form, const Round& round) {
-  const double a = to_single(polynomial.a), b = to_single(polynomial.b), c = to_single(polynomial.c);
+  const double a = to_single(polynomial.a), b = to_single(polynomial.b),
+               c = to_single(polynomial.c);
   const auto times = [&](double factor) { return [=](double v) { return round(factor * v); }; };
   const auto sum = [&](double v, double w) { return round(v + w); };
   const Matrix gram = each(product(x, transposed(x)), round);
   if (form == MuonProducts::fused || form == MuonProducts::single) {
     const Matrix square = product(gram, gram);
-    const Matrix mixed = each(gram, square, [&](double g, double s) { return round(b * g + c * s); });
+    const Matrix mixed =
+        each(gram, square, [&](double g, double s) { return round(b * g + c * s); });
     return each(x, product(mixed, x), [&](double v, double p) { return round(a * v + p); });
   }
   const bool partly = form == MuonProducts::partly_fused;
@@ -93,7 +96,8 @@ bool Polynomials::same_values(const Polynomials& other) const {
   return true;
 }
 
-std::vector<Matrix> exact_orthogonal(const Matrix& direction, Polynomials polynomials, double divisor) {
+std::vector<Matrix> exact_orthogonal(const Matrix& direction, Polynomials polynomials,
+                                     double divisor) {
   const bool tall = direction.rows > direction.columns;
   Matrix x = each(tall ? transposed(direction) : direction, [&](double v) { return v / divisor; });
   std::vector<Matrix> results = {tall ? transposed(x) : x};
@@ -112,7 +116,9 @@ Matrix rounded_orthogonal(const Matrix& direction, Polynomials polynomials, Muon
   const double norm = given.norm();
   const double divisor = input == MuonInput::bf16_norm_bf16 ? to_bfloat(norm) : to_single(norm);
   const bool tall = direction.rows > direction.columns;
-  const auto divided = [&](double v) { return single ? to_single(v / divisor) : to_bfloat(to_single(v / divisor)); };
+  const auto divided = [&](double v) {
+    return single ? to_single(v / divisor) : to_bfloat(to_single(v / divisor));
+  };
   Matrix x = each(tall ? transposed(given) : given, divided);
   x = single ? rounded_steps(x, polynomials, products, to_single)
              : rounded_steps(x, polynomials, products, to_bfloat);

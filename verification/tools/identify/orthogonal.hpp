@@ -26,11 +26,13 @@ struct Polynomials {
 };
 
 /// Results after 0, 1, .. steps polynomials, in fp64 throughout.
-std::vector<Matrix> exact_orthogonal(const Matrix& direction, Polynomials polynomials, double divisor);
+std::vector<Matrix> exact_orthogonal(const Matrix& direction, Polynomials polynomials,
+                                     double divisor);
 
 /// The result with roundings; sums of products are exact before they are rounded, so that a library's result differs where
 /// its order of summation moves a value to the other side of a rounding boundary.
-Matrix rounded_orthogonal(const Matrix& direction, Polynomials polynomials, MuonProducts products, MuonInput input);
+Matrix rounded_orthogonal(const Matrix& direction, Polynomials polynomials, MuonProducts products,
+                          MuonInput input);
 
 /// f of R28 for these extents.
 double scale_of(MuonScaling scaling, std::size_t rows, std::size_t columns);

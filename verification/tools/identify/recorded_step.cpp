@@ -95,11 +95,13 @@ class TensorReader {
       refuse(file_, shown_name(name) + " has " + std::to_string(shape.size()) + " dimensions",
              "muon updates matrices", "write [rows, columns]; leave other parameters out");
     }
-    const auto rows = static_cast<std::size_t>(shape[0]), columns = static_cast<std::size_t>(shape[1]);
+    const auto rows = static_cast<std::size_t>(shape[0]),
+               columns = static_cast<std::size_t>(shape[1]);
     if (tensor.rows + tensor.columns != 0 && (tensor.rows != rows || tensor.columns != columns)) {
-      refuse(file_, shown_name(name) + " is " + std::to_string(rows) + " x " + std::to_string(columns),
-             "its gradient is " + std::to_string(tensor.rows) + " x " + std::to_string(tensor.columns),
-             "write them in one shape");
+      refuse(
+          file_, shown_name(name) + " is " + std::to_string(rows) + " x " + std::to_string(columns),
+          "its gradient is " + std::to_string(tensor.rows) + " x " + std::to_string(tensor.columns),
+          "write them in one shape");
     }
     tensor.rows = rows;
     tensor.columns = columns;
@@ -183,8 +185,8 @@ DialectHyper hyper_of_settings(const SafeMetadata& metadata, const std::string& 
   const std::string rule = settings.text("rule");
   const std::vector<std::string> rules = {"adamw", "adam", "sgd", "lamb", "muon"};
   if (std::ranges::find(rules, rule) == rules.end()) {
-    refuse(file, "rule is " + shown_name(rule), "there are dialects of adamw, adam, sgd, lamb and muon",
-           suggestion(rule, rules));
+    refuse(file, "rule is " + shown_name(rule),
+           "there are dialects of adamw, adam, sgd, lamb and muon", suggestion(rule, rules));
   }
   h.rule = std::ranges::find(update_rules, rule, &RuleTraits::name)->rule;
   h.lr = settings.number("lr", 0, large);
@@ -194,7 +196,7 @@ DialectHyper hyper_of_settings(const SafeMetadata& metadata, const std::string& 
   const bool muon = h.rule == UpdateRule::muon;
   std::vector<std::string> foreign =
       sgd || muon ? std::vector<std::string>{"beta1", "beta2", "eps", "amsgrad", "bias_correction"}
-          : std::vector<std::string>{"momentum", "dampening", "nesterov"};
+                  : std::vector<std::string>{"momentum", "dampening", "nesterov"};
   if (h.rule == UpdateRule::lamb) foreign.emplace_back("amsgrad");
   if (muon) foreign.insert(foreign.end(), {"dampening", "nesterov"});
   for (const std::string& key : foreign) {

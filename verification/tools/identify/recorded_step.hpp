@@ -15,7 +15,7 @@ struct StepState {
 };
 
 struct StepTensor {
-  std::string name;  ///< "" in a file with one parameter and no names
+  std::string name;                   ///< "" in a file with one parameter and no names
   std::size_t rows = 0, columns = 0;  ///< muon: the extents of the matrix
   std::vector<float> grad;
   StepState before, after;

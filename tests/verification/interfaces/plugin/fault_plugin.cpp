@@ -87,6 +87,47 @@ int32_t lamb(const zeroproof_call* call) {
   return 0;
 }
 
+int32_t momentum(const zeroproof_call* call) {
+  ops().muon_momentum(exec(call), {flag(call, "nesterov"), flag(call, "maximize")}, scalars(call),
+                      in(call, 0), get(call, 1), get(call, 2));
+  return 0;
+}
+
+int32_t newton_schulz(const zeroproof_call* call) {
+  const auto whole = [&](const char* name) { return zeroproof_integer(call, name, 0); };
+  const NewtonSchulzOptions options = {static_cast<NewtonSchulzSet>(whole("coefficients")),
+                                       static_cast<int>(whole("steps")),
+                                       static_cast<PolynomialForm>(whole("form")),
+                                       static_cast<MatrixFactors>(whole("factors")),
+                                       static_cast<NormFloor>(whole("floor")),
+                                       zeroproof_real(call, "eps", 0),
+                                       flag(call, "rounds_first")};
+  ops().newton_schulz(exec(call), options, whole("rows"), whole("columns"), in(call, 0),
+                      get(call, 1));
+  return 0;
+}
+
+int32_t muon_step_size(const zeroproof_call* call) {
+  MuonSettings settings;
+  settings.scale = static_cast<MuonScale>(zeroproof_integer(call, "scale", 0));
+  settings.scale_factor = zeroproof_real(call, "scale_factor", 0);
+  for (std::int64_t i = 0; i < zeroproof_numel(&call->operands[2]); ++i) {
+    const std::int64_t rows = in<std::uint32_t>(call, 0)[i],
+                       columns = in<std::uint32_t>(call, 1)[i];
+    const bool refused = rows < 1 || columns < 1;
+    get<std::uint32_t>(call, 3)[i] = refused ? 1 : 0;
+    get(call, 2)[i] = refused ? 0 : ops().muon_step_size(settings, scalars(call), rows, columns);
+  }
+  return 0;
+}
+
+int32_t muon_update(const zeroproof_call* call) {
+  ops().muon_update(exec(call), scalars(call),
+                    static_cast<float>(zeroproof_real(call, "step_size", 0)), in(call, 0),
+                    get(call, 1));
+  return 0;
+}
+
 int32_t unscale(const zeroproof_call* call) {
   const float factor = zeroproof_real(call, "inv_scale", 0);
   get<std::uint32_t>(call, 2)[0] =
@@ -109,6 +150,10 @@ constexpr zeroproof_operation table[] = {{"adamw_update", adam<&cuda::KernelTabl
                                          {"sgd_update", sgd},
                                          {"lion_update", lion},
                                          {"lamb_update", lamb},
+                                         {"muon_momentum", momentum},
+                                         {"newton_schulz", newton_schulz},
+                                         {"muon_step_size", muon_step_size},
+                                         {"muon_update", muon_update},
                                          {"unscale", unscale},
                                          {"cast_to_bf16", to_bf16},
                                          {"cast_to_fp16", to_fp16}};

@@ -37,6 +37,10 @@ std::vector<std::string> operations_of(std::string_view fault) {
   look("lamb_update", &cuda::KernelTable::lamb_update);
   look("unscale", &cuda::KernelTable::unscale);
   look("clip", &cuda::KernelTable::clip);
+  look("muon_momentum", &cuda::KernelTable::muon_momentum);
+  look("newton_schulz", &cuda::KernelTable::newton_schulz);
+  look("muon_step_size", &cuda::KernelTable::muon_step_size);
+  look("muon_update", &cuda::KernelTable::muon_update);
   look("clip_value", &cuda::KernelTable::clip_value);
   look("widen_bf16", &cuda::KernelTable::widen_bf16);
   look("widen_fp16", &cuda::KernelTable::widen_fp16);

@@ -35,6 +35,27 @@ class Verdicts(unittest.TestCase):
         xml.dom.minidom.parseString(verdict.junit())
         xml.dom.minidom.parseString(verdict.html())
 
+    def test_the_operations_of_muon(self):
+        muon = runpy.run_path(str(ROOT / "verification/examples/python/muon.py"))
+        fills = ["training", "exact-sum"]
+        for name, op in (("matrix_product", "matrix_product"), ("newton_schulz", "newton_schulz")):
+            verdict = zproof.judge(muon[name], op, fills=fills)
+            self.assertTrue(verdict, verdict.text)
+            self.assertIn("variants were not judged: " + name + " takes no ", verdict.text)
+        for op in ("muon_momentum", "muon_update"):
+            verdict = zproof.judge(muon[op], op)
+            self.assertTrue(verdict, verdict.text)
+            self.assertEqual(len(verdict.results), 7)
+        lerp = zproof.judge(muon["muon_momentum_as_lerp"], "muon_momentum", accept="any-order")
+        self.assertTrue(lerp, lerp.text)
+        self.assertFalse(zproof.judge(muon["muon_momentum_as_lerp"], "muon_momentum", fills="training"))
+        self.failed(muon["newton_schulz_of_rows"], "orthogonal", op="newton_schulz")
+        self.failed(muon["muon_update_decays_last"], "in no legal order", op="muon_update", accept="any-order")
+        with self.assertRaisesRegex(ValueError, "did you mean muon_update"):
+            zproof.judge(muon["muon_update"], "muon_updat")
+        with self.assertRaisesRegex(ValueError, "'muon' is no operation"):
+            zproof.judge(muon["muon_update"], "muon")
+
     def test_numpy_does_not_warn_about_infinities_of_the_judge(self):
         def adamw(grad, master, exp_avg, exp_avg_sq):
             exp_avg_sq[...] = np.sqrt(exp_avg_sq - grad * grad) / grad
