@@ -280,8 +280,8 @@ constexpr std::array<Fault, 128> steps = {{
 Span<const Fault> fault_catalogue() {
   static const std::vector<Fault> catalogue = [] {
     std::vector<Fault> all(steps.begin(), steps.end());
-    for (const Span<const Fault> more :
-         {resume_faults(), device_faults(), format_faults(), operation_faults(), lbfgs_faults()}) {
+    for (const Span<const Fault> more : {resume_faults(), device_faults(), format_faults(),
+                                         muon_faults(), operation_faults(), lbfgs_faults()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

@@ -47,6 +47,9 @@ Span<const Fault> resume_faults();
 /// Faults of parameters, state and masters in fewer bits.
 Span<const Fault> format_faults();
 
+/// Faults of the rule muon.
+Span<const Fault> muon_faults();
+
 /// Faults of operations outside the step.
 Span<const Fault> operation_faults();
 

@@ -441,7 +441,7 @@ Span<const FaultCase> fault_plan() {
     std::vector<FaultCase> all(std::begin(steps), std::end(steps));
     for (const Span<const FaultCase> more :
          {placed_fault_plan(), resume_fault_plan(), device_fault_plan(), format_fault_plan(),
-          operation_fault_plan(), lbfgs_fault_plan()}) {
+          muon_fault_plan(), operation_fault_plan(), lbfgs_fault_plan()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

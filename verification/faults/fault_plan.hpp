@@ -61,6 +61,9 @@ Span<const FaultCase> device_fault_plan();
 /// Rows of parameters, state and masters in fewer bits.
 Span<const FaultCase> format_fault_plan();
 
+/// Rows of the rule muon.
+Span<const FaultCase> muon_fault_plan();
+
 /// Rows of operations outside the step.
 Span<const FaultCase> operation_fault_plan();
 

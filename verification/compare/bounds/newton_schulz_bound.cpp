@@ -10,8 +10,8 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double margin =
+constexpr double no_bound = std::numeric_limits<double>::infinity();
+constexpr double evaluated =
     1 + 0x1p-30;  // of every computed bound: fp64 sums of at most some thousand terms
 
 /// A polynomial with coefficients in fp32, widened.
@@ -32,7 +32,7 @@ double largest_quadratic(double constant, double linear, double square, double l
   double most = std::max(at(low), at(high));
   const double vertex = square == 0 ? low : -linear / (2 * square);
   if (low < vertex && vertex < high) most = std::max(most, at(vertex));
-  return most * margin;
+  return most * evaluated;
 }
 
 struct Interval {
@@ -73,7 +73,7 @@ class Spread {
   explicit Spread(double reach) {
     constexpr int cells = 8192;
     for (int i = 0; i < cells; ++i) {
-      const double end = reach * (i + 1) / cells * margin;
+      const double end = reach * (i + 1) / cells * evaluated;
       cells_.push_back({{reach * i / cells, end}, 1, end});
     }
   }
@@ -81,7 +81,7 @@ class Spread {
   void apply(const Polynomial& p) {
     largest_ = radial_ = 0;
     for (Cell& cell : cells_) {
-      cell.slope *= slope_of(p, cell.image) * margin;
+      cell.slope *= slope_of(p, cell.image) * evaluated;
       const Interval range = range_of(p, cell.image);
       // p is odd and its derivative even: the sign of the image does not matter.
       const double least = range.low > 0 ? range.low : range.high < 0 ? -range.high : 0;
@@ -156,13 +156,13 @@ class LocalError {
     const double largest_result = range_of(p, {0, s}).magnitude();
     const double stretch = largest_quadratic(p.a, p.b, p.c, 0, s * s);
     const double result = std::min(root * largest_result, stretch * x.frobenius);
-    return (error + stored(result + error)) * margin;
+    return (error + stored(result + error)) * evaluated;
   }
 
   /// Relative error of a chain of n roundings.
   double gamma(double n) const {
     const double nu = n * r_.operation;
-    return nu < 0.5 ? nu / (1 - nu) : infinity;
+    return nu < 0.5 ? nu / (1 - nu) : no_bound;
   }
 
  private:
@@ -224,7 +224,7 @@ struct Matrix {
   double frobenius() const {
     long double squares = 0;
     for (const double x : values) squares += static_cast<long double>(x) * x;
-    return static_cast<double>(std::sqrt(squares)) * margin;
+    return static_cast<double>(std::sqrt(squares)) * evaluated;
   }
 };
 
@@ -262,7 +262,7 @@ double spectral_bound(Matrix power) {
     for (double& x : power.values) x /= norm;
     share /= 2;
   }
-  return std::exp(root) * margin;
+  return std::exp(root) * evaluated;
 }
 
 /// Norms before every iteration, and the result, in fp64.
@@ -295,11 +295,11 @@ std::vector<double> distances(const std::vector<Polynomial>& polynomials, const 
     Spread spread;
     double error;
   };
-  const std::vector<double> none(polynomials.size() + 1, infinity);
+  const std::vector<double> none(polynomials.size() + 1, no_bound);
   const double radius = nearby.empty() ? 0 : nearby[0].frobenius + off[0];
-  std::vector<double> found{(start.scale * radius + start.rest) * margin};
+  std::vector<double> found{(start.scale * radius + start.rest) * evaluated};
   std::vector<Source> sources;
-  double reach = infinity;  // of the singular values of the computed matrix
+  double reach = no_bound;  // of the singular values of the computed matrix
   double fresh = start.rest;
   for (std::size_t k = 0; k < polynomials.size(); ++k) {
     reach = std::min(reach, nearby[k].two + off[k] + found[k]);
@@ -317,8 +317,8 @@ std::vector<double> distances(const std::vector<Polynomial>& polynomials, const 
     const Spread& first = sources.front().spread;
     sum += start.scale * (1 + start.scale) *
            std::min(first.slope() * radius, first.radial() * root_of_rows);
-    reach = range_of(polynomials[k], {0, reach}).magnitude() * margin + fresh;
-    found.push_back(sum * margin);
+    reach = range_of(polynomials[k], {0, reach}).magnitude() * evaluated + fresh;
+    found.push_back(sum * evaluated);
   }
   return found;
 }
@@ -345,7 +345,7 @@ double judge(const std::vector<Polynomial>& polynomials, PolynomialForm form,
                 start_of_oracle, root);
   const std::vector<double> all =
       distances(polynomials, {form, rounding, rows, columns}, norms, off, start, root);
-  return (all.back() + off.back()) * margin;
+  return (all.back() + off.back()) * evaluated;
 }
 
 /// Of a norm in fp32, by any order of additions of squares.
@@ -353,7 +353,7 @@ double norm_error(const LocalError& local, const MatrixRounding& rounding, doubl
                   double norm) {
   const double lost = numel * rounding.tiny / (norm * norm);
   const double kept = 1 - local.gamma(numel) - lost;
-  return kept > 0 && norm < 0x1p60 ? (1 + local.gamma(2)) / std::sqrt(kept) - 1 : infinity;
+  return kept > 0 && norm < 0x1p60 ? (1 + local.gamma(2)) / std::sqrt(kept) - 1 : no_bound;
 }
 
 }  // namespace
@@ -412,7 +412,7 @@ NewtonSchulzBound NewtonSchulzBound::of(const NewtonSchulzOptions& options, std:
     squares += static_cast<long double>(x.values[at]) * x.values[at];
   });
   const auto norm = static_cast<double>(std::sqrt(squares));
-  if (!(norm < infinity)) {
+  if (!(norm < no_bound)) {
     std::ranges::fill(bound.exact_, std::numeric_limits<double>::quiet_NaN());
     return bound;
   }
@@ -428,7 +428,7 @@ NewtonSchulzBound NewtonSchulzBound::of(const NewtonSchulzOptions& options, std:
   const double of_norm = norm_error(local, rounding, numel, norm) + rounding.stored;
   const double of_elements = local.gamma(3) + rounding.stored;
   if (!(of_norm < 0.5)) {
-    start.rest = infinity;
+    start.rest = no_bound;
   } else {
     start.scale = (of_norm + local.gamma(2)) / (1 - of_norm - local.gamma(2));
     start.rest = of_elements * (1 + start.scale) * radius + 2 * rounding.tiny * std::sqrt(numel);
@@ -461,7 +461,7 @@ NewtonSchulzBound NewtonSchulzBound::of_iterations(const NewtonSchulzOptions& op
 }
 
 double NewtonSchulzBound::ratio(Span<const float> candidate) const {
-  if (candidate.size() != exact_.size()) return infinity;
+  if (candidate.size() != exact_.size()) return no_bound;
   long double squares = 0;
   bool all_nan = true;
   for (std::size_t i = 0; i < exact_.size(); ++i) {
@@ -469,15 +469,15 @@ double NewtonSchulzBound::ratio(Span<const float> candidate) const {
     all_nan = all_nan && std::isnan(candidate[i]);
     squares += off * off;
   }
-  if (!exact_.empty() && std::isnan(exact_[0])) return all_nan ? 0 : infinity;
+  if (!exact_.empty() && std::isnan(exact_[0])) return all_nan ? 0 : no_bound;
   if (squares == 0) return 0;
   const auto off = static_cast<double>(std::sqrt(squares));
-  return std::isfinite(off) ? off / distance_ : infinity;
+  return std::isfinite(off) ? off / distance_ : no_bound;
 }
 
 ElementBound NewtonSchulzBound::element(std::int64_t index) const {
   const double exact = exact_[static_cast<std::size_t>(index)];
-  return {exact, distance_, distance_ < infinity};
+  return {exact, distance_, distance_ < no_bound};
 }
 
 double newton_schulz_slope(NewtonSchulzSet set, int first, int last, double reach) {

@@ -57,6 +57,7 @@ bool put_wrong_adam(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_sgd(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_lion(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_lamb(std::string_view fault, cuda::KernelTable& ops);
+bool put_wrong_muon(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_passes(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_scales(std::string_view fault, cuda::KernelTable& ops);
 
@@ -79,6 +80,7 @@ cuda::MakeLocalStep wrong_unscale(std::string_view fault, const FaultContext& co
 cuda::MakeLocalStep wrong_norm(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_clip_groups(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_trust_ratio(std::string_view fault, const FaultContext& context);
+cuda::MakeLocalStep wrong_matrices(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_update(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_params(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_scaled_cast(std::string_view fault, const FaultContext& context);

@@ -73,7 +73,8 @@ class Planted final : public WrappedOptimizer {
 
 bool put_wrong_op(std::string_view fault, cuda::KernelTable& ops) {
   return put_wrong_adam(fault, ops) || put_wrong_sgd(fault, ops) || put_wrong_lion(fault, ops) ||
-         put_wrong_lamb(fault, ops) || put_wrong_passes(fault, ops) || put_wrong_scales(fault, ops);
+         put_wrong_lamb(fault, ops) || put_wrong_muon(fault, ops) || put_wrong_passes(fault, ops) ||
+         put_wrong_scales(fault, ops);
 }
 
 std::unique_ptr<DistributedOptimizer> production(const FaultContext& context,
@@ -89,7 +90,7 @@ std::unique_ptr<DistributedOptimizer> production(const FaultContext& context) {
 std::unique_ptr<DistributedOptimizer> wrong_phase(const Fault& fault, const FaultContext& context) {
   for (const auto make :
        {wrong_prepare, wrong_unscale, wrong_norm, wrong_clip_groups, wrong_trust_ratio,
-        wrong_update, wrong_params, wrong_scaled_cast, wrong_stored_state}) {
+        wrong_matrices, wrong_update, wrong_params, wrong_scaled_cast, wrong_stored_state}) {
     if (const cuda::MakeLocalStep step = make(fault.id, context)) return production(context, step);
   }
   for (const auto make : {wrong_reduce, wrong_gather, wrong_offload}) {

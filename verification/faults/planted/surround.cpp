@@ -58,6 +58,21 @@ void shifted(FullState& state, const OptimizerSetup& setup, std::vector<float>& 
   exp_avg = values;
 }
 
+/// exp_avg of matrices as a heavy ball has it, loaded as a moving average (R28).
+void momentum_of_other_family(FullState& state, const OptimizerSetup& setup,
+                              std::vector<float>& values) {
+  Span<const float>& exp_avg = state.slots[StateSlot::exp_avg];
+  values.assign(exp_avg.begin(), exp_avg.end());
+  const auto factor = static_cast<float>(1 / (1 - setup.hyper.momentum));
+  for (std::size_t t = 0; t < setup.matrix_tensors.size(); ++t) {
+    if (!setup.matrix_tensors[t].is_matrix) continue;
+    const TensorSlot& slot = setup.layout->tensors()[t];
+    for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i)
+      values[static_cast<std::size_t>(i)] *= factor;
+  }
+  exp_avg = values;
+}
+
 /// Forwards every call.
 class WrappedGrads : public GradSource {
  public:
@@ -137,6 +152,7 @@ std::unique_ptr<DistributedOptimizer> surround(std::string_view fault, const Fau
   };
   if (fault == "scaler-partly-saved") return state(without_growth);
   if (fault == "master-from-16-bit") return state(master_of_params);
+  if (fault == "muon-resumes-other-family") return state(momentum_of_other_family);
   if (fault == "state-index-shift") return state(shifted);
   const FlatLayout& layout = *setup.layout;
   if (fault == "leaf-computed-twice")
