@@ -15,7 +15,7 @@ namespace {
 
 using cuda::HostStep;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t to_size(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // Momentum.
 
@@ -123,7 +123,7 @@ std::vector<float> transposed(Span<const float> matrix, std::int64_t rows, std::
   std::vector<float> result(matrix.size());
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j)
-      result[at(j * rows + i)] = matrix[at(i * columns + j)];
+      result[to_size(j * rows + i)] = matrix[to_size(i * columns + j)];
   return result;
 }
 
@@ -189,7 +189,7 @@ class Iteration {
   }
   std::vector<float> product(const std::vector<float>& left, const std::vector<float>& right,
                              std::int64_t columns, std::int64_t inner) const {
-    std::vector<float> result(at(rows_ * columns));
+    std::vector<float> result(to_size(rows_ * columns));
     cuda::host::matrix_product(exec_, options_.factors, rows_, columns, inner, left, right, result);
     return result;
   }
@@ -233,7 +233,8 @@ void polynomials_start_again(const Exec& exec, const NewtonSchulz& options, std:
   iterate(exec, options, rows, columns, matrix, orthogonal, [&](Iteration& x, Span<const float> e) {
     const auto& set = newton_schulz_sets[static_cast<std::size_t>(options.coefficients)];
     x.start(e, x.norm(e));
-    for (int k = 0; k < options.steps; ++k) x.step(set.polynomials[at(k) % set.polynomials.size()]);
+    for (int k = 0; k < options.steps; ++k)
+      x.step(set.polynomials[to_size(k) % set.polynomials.size()]);
   });
 }
 
@@ -326,10 +327,10 @@ class WrongMuon : public HostStep {
   /// Of the undistributed matrix.
   TensorMatrix shape_of(const Piece& piece) const {
     return (setup_.matrices.empty() ? matrices_of(*setup_.layout)
-                                    : setup_.matrices)[at(piece.tensor)];
+                                    : setup_.matrices)[to_size(piece.tensor)];
   }
   std::int64_t columns_of(const Piece& piece) const {
-    return setup_.layout->tensors()[at(piece.tensor)].shape.back();
+    return setup_.layout->tensors()[to_size(piece.tensor)].shape.back();
   }
 };
 
