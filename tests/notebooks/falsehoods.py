@@ -68,6 +68,6 @@ FALSE = {
     "13.1": ("ranks: lesson.by_parts(ranks)(gradient)", "ranks: whole"),
     "13.2": ("ranks: lesson.on_tensor_ranks(ranks)", "ranks: lesson.on_tensor_ranks(1)"),
     "13.3": ("lesson.after_clip(coefs)[-1]", "lesson.after_clip([0.5] * 5)[-1]"),
-    "13.4": ('lesson.directions(family, family, np.float64)', 'lesson.directions("ema", family, np.float64)'),
+    "13.4": ('["ema"] * 4 + [last]', '["ema"] * 5'),
     "13.5": ("accepted = [name for name in lesson.BUGS", "accepted = [name for name in list(lesson.BUGS)[2:]"),
 }

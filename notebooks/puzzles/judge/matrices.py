@@ -68,9 +68,9 @@ def newton_schulz(matrix, steps=5, triple=SIMPLE, factors=bf16, times=product):
 
 
 def momentum(grad, exp_avg, mu=0.95, one_minus_dampening=None, nesterov=True):
-    """R28: the new exp_avg, and the direction that is orthogonalised. mu is an fp64 that is an fp32 value."""
+    """R28: the new exp_avg, and the direction that is orthogonalised; without one_minus_dampening of the family ema."""
     weight = F(mu)
-    own = F(1 - np.float64(weight)) if one_minus_dampening is None else F(one_minus_dampening)
+    own = F(1 - mu) if one_minus_dampening is None else F(one_minus_dampening)
     y = own * grad
     exp_avg = weight * exp_avg + y
     return exp_avg, y + weight * exp_avg if nesterov else exp_avg

@@ -34,7 +34,7 @@ def muon_plan(shapes, owners, owns, rank):
 
 
 def settings(decay):
-    return SimpleNamespace(momentum=F(0.95), one_minus_momentum=F(1 - np.float64(F(0.95))), lr_weight_decay=F(LR * decay),
+    return SimpleNamespace(momentum=F(0.95), one_minus_momentum=F(1 - 0.95), lr_weight_decay=F(LR * decay),
                            step_size=lambda rows, columns: rules.step_size(rows, columns, LR))
 
 
