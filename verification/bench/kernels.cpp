@@ -11,6 +11,7 @@
 #include "reference/update_operations.hpp"
 #include "verification/bench/limit_loops.hpp"
 #include "verification/bench/machine.hpp"
+#include "verification/bench/matrix_rows.hpp"
 #include "verification/bench/measurements.hpp"
 #include "verification/bench/values.hpp"
 
@@ -366,6 +367,7 @@ void measure_kernels(const Options& options, Report& report) {
                same_bits(data.fused_param, data.seven_param));
   report.check("fused = seven passes: norm, in every round", norms);
   report.check("no overflow reported for finite gradients", !data.found_inf);
+  measure_matrices(options, numel >= std::int64_t{1} << 20 ? 1024 : 64, team, report);
 }
 
 }  // namespace zeroproof::verification::bench

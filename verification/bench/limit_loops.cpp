@@ -169,9 +169,34 @@ constexpr LimitLoop table[] = {{"R", false, false, 4, read},
                                {"R2+3R3W+W2", false, true, 28, step_loop<narrow, false>},
                                {"R2+3R3W+W2", true, true, 28, step_loop<narrow, true>}};
 
+#if defined(__AVX512F__)
+using Lanes = __m512;
+inline Lanes multiplied_and_added(Lanes x, Lanes y, Lanes s) { return _mm512_fmadd_ps(x, y, s); }
+#elif defined(__FMA__)
+using Lanes = __m256;
+inline Lanes multiplied_and_added(Lanes x, Lanes y, Lanes s) { return _mm256_fmadd_ps(x, y, s); }
+#else
+typedef float Lanes __attribute__((vector_size(16)));  // NOLINT(modernize-use-using)
+inline Lanes multiplied_and_added(Lanes x, Lanes y, Lanes s) { return x * y + s; }
+#endif
+
+float chains(i64 count) {
+  constexpr int independent = 10;
+  constexpr i64 lanes = sizeof(Lanes) / sizeof(float);
+  Lanes sums[independent] = {};
+  const Lanes x = Lanes{} + 0.5F, y = Lanes{} + 1.5F;  // every chain converges
+  for (i64 i = 0; i < count; i += independent * lanes) {
+    for (int c = 0; c < independent; ++c) sums[c] = multiplied_and_added(sums[c], x, y);
+  }
+  for (int c = 1; c < independent; ++c) sums[0] = sums[0] + sums[c];
+  return sums[0][0];
+}
+
 }  // namespace
 
 extern const Span<const LimitLoop> loops;
 const Span<const LimitLoop> loops = table;
+extern float (*const multiply_and_add)(i64);
+float (*const multiply_and_add)(i64) = chains;
 
 }  // namespace zeroproof::verification::bench::ZP_ISA_NAMESPACE

@@ -39,6 +39,10 @@ struct LimitLoop {
 /// All loops of an instruction set, which must be supported here and must not be Isa::best.
 Span<const LimitLoop> limit_loops(Isa isa);
 
+/// `count` fp32 multiplications with an addition on one thread, fused where the best instruction set can, in as many
+/// independent chains as hide their latency: nothing is read or written.
+void multiply_and_add(std::int64_t count);
+
 /// One loop of the best instruction set. The shape must exist.
 const LimitLoop& limit_loop(const std::string& shape, bool streamed = false);
 

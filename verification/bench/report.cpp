@@ -19,6 +19,7 @@ const std::vector<Column> row_columns = {{"row", "name"},
                                          {"median", "samples_s", 1e3},
                                          {"GB/s", "best_gb_per_s"},
                                          {"limit", "limit_gb_per_s"},
+                                         {"GFLOP/s", "best_gflop_per_s"},
                                          {"/ limit", "ratio_best"},
                                          {"per round", "ratio_per_round"},
                                          {"faults", "page_faults"}};
@@ -55,11 +56,12 @@ Json row_value(const std::vector<Row>& rows, const Row& row) {
     value["bytes_per_element"] = row.num_bytes;
     value["best_gb_per_s"] = row.num_bytes * row.numel / row.best() / 1e9;
   }
+  if (row.operations > 0) value["best_gflop_per_s"] = row.operations / row.best() / 1e9;
   if (!row.limits.empty()) {
     const Ratio ratio = ratio_to_limit(rows, row);
     for (const std::string& shape : row.limits)
       value["limits"].push_back(best_limit(rows, shape)->name);
-    value["limit_gb_per_s"] = ratio.limit_gbs;
+    if (row.num_bytes > 0) value["limit_gb_per_s"] = ratio.limit_gbs;
     value["ratio_best"] = ratio.best;
     value["ratio_per_round"] = ratio.per_round;
   }

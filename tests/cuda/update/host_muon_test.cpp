@@ -112,15 +112,20 @@ TEST_CASE("matrix_product: subnormals, overflow, infinities and NaN") {
 }
 
 TEST_CASE("matrix_product: fma of adversarial and random triples is rounded once") {
-  // Row i times column j is fma(a_i, b_j, c_i): the other 14 terms are zeros. Products of these factors are a power of
-  // two and 1 in 2^46 or 2^42 of it, so fp64 rounds c + a b to the middle of two fp32 values, or away from it.
+  // Row i times column j is fma(a_i, b_j, c_i): the other 14 terms are zeros. Products of two of these factors are a
+  // power of two and 2^-46, 2^-42 or about 3/4 of 2^-28 of it, so fp64 rounds c + a b to the middle of two fp32 values,
+  // or to the place next to it.
   constexpr float near_one[] = {1,
                                 8384513 * 0x1p-23F,
                                 8392705 * 0x1p-23F,
                                 8388607 * 0x1p-23F,
                                 8388609 * 0x1p-23F,
                                 2095105 * 0x1p-21F,
-                                2099201 * 0x1p-21F};
+                                2099201 * 0x1p-21F,
+                                8391477 * 0x1p-23F,
+                                8385740 * 0x1p-23F,
+                                8389008 * 0x1p-23F,
+                                8388208 * 0x1p-23F};
   constexpr float most = std::numeric_limits<float>::max();
   Values c = {0,         -0.0F, 1,         1 + 0x1p-23F,          1.5F,      2 - 0x1p-23F,
               most,      -most, 0x1p-126F, 0x1p-126F - 0x1p-149F, 0x1p-149F, -0x3p-149F,
