@@ -6,6 +6,7 @@
 #include "cuda/device/grad_stats.hpp"
 #include "cuda/device/kernels/bulk/batched_copy.hpp"
 #include "cuda/device/kernels/bulk/count_differing.hpp"
+#include "cuda/device/kernels/update/newton_schulz.hpp"
 #include "cuda/device/operations.hpp"
 #include "cuda/device/step/fold_nodes.hpp"
 #include "cuda/device/step/scale_passes.hpp"
@@ -45,6 +46,8 @@ ZP_NOT_COMPILED(enqueue_norm)
 ZP_NOT_COMPILED(enqueue_clip)
 ZP_NOT_COMPILED(enqueue_trust_norms)
 ZP_NOT_COMPILED(enqueue_trust_ratios)
+ZP_NOT_COMPILED(enqueue_matrix_momentum)
+ZP_NOT_COMPILED(enqueue_matrix_update)
 ZP_NOT_COMPILED(enqueue_update)
 ZP_NOT_COMPILED(enqueue_cast)
 ZP_NOT_COMPILED(enqueue_fused_update)
@@ -66,8 +69,9 @@ ZP_NOT_COMPILED(enqueue_binned_deposit)
 ZP_NOT_COMPILED(enqueue_binned_merge)
 ZP_NOT_COMPILED(enqueue_binned_finish)
 
-// kernels/bulk/, reduce/sources/, comm/
+// kernels/bulk/, kernels/update/, reduce/sources/, comm/
 ZP_NOT_COMPILED(enqueue_batched_copy)
+ZP_NOT_COMPILED(enqueue_newton_schulz)
 ZP_NOT_COMPILED(enqueue_leaf)
 ZP_NOT_COMPILED(enqueue_clock)
 ZP_NOT_COMPILED(enqueue_until)

@@ -180,8 +180,7 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   calls_ = device::device_calls() - before;
 }
 
-/// One section, or up to four, where ranks meet on the host in between: their copies cannot be
-/// captured.
+/// One section, or more, where ranks meet on the host in between: their copies cannot be captured.
 void DeviceOptimizer::enqueue_whole(GradSource& leaves, bool one_stretch) {
   const bool alone = data_ranks(setup_) * tp_ranks(setup_) == 1;
   step_graphs_->run([&] {
@@ -199,8 +198,11 @@ void DeviceOptimizer::enqueue_whole(GradSource& leaves, bool one_stretch) {
       step_graphs_->run([&] { step_->enqueue_trust_norms(); });
       step_->enqueue_trust_exchange();
     }
+    if (step_->joins_matrices()) enqueue_matrices();
     step_graphs_->run([&] {
-      step_->joins_trust() ? step_->enqueue_scaled_update() : step_->enqueue_update();
+      step_->joins_trust()      ? step_->enqueue_scaled_update()
+      : step_->joins_matrices() ? step_->enqueue_decided_update()
+                                : step_->enqueue_update();
       if (!step_->joins_amax()) step_->enqueue_params();
     });
     if (step_->joins_amax()) {
@@ -210,6 +212,17 @@ void DeviceOptimizer::enqueue_whole(GradSource& leaves, bool one_stretch) {
     inner_->run_phase(Phase::gather, leaves);
   }
   inner_->run_phase(Phase::cast, leaves);  // was part of the update, and is counted on the host
+}
+
+/// Newton-Schulz of every batch of matrices between two meetings of the ranks.
+void DeviceOptimizer::enqueue_matrices() {
+  step_graphs_->run([&] { step_->enqueue_momentum(); });
+  DeviceMatrices& matrices = step_->matrices();
+  for (std::int64_t batch = 0; batch < matrices.num_batches(); ++batch) {
+    matrices.gather(batch);
+    step_graphs_->run([&] { matrices.enqueue_newton_schulz(batch); });
+    matrices.scatter();
+  }
 }
 
 /// Three sections, or four: first the decision of the step; then the host waits for it and updates

@@ -82,6 +82,7 @@ class DeviceOptimizer : public EnqueuedOptimizer {
   /// The part after the sum, up to the parameters. one_stretch: it contains no meeting of the
   /// ranks on the host, so all of it can be captured.
   void enqueue_whole(GradSource& leaves, bool one_stretch);
+  void enqueue_matrices();
   void enqueue_with_host(GradSource& leaves, bool one_stretch);
   void release();
   /// Errors: the halt found on the device, if it is due.

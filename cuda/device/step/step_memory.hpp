@@ -90,6 +90,28 @@ struct TrustFound {
   float* ratios = nullptr;  // [num_tensors]
 };
 
+/// A tensor under the rule muon (R28).
+struct StepMatrix {
+  std::int64_t num_parts = 0;   ///< 0: no matrix; 1: all parts have one factor
+  std::int64_t first_part = 0;  ///< in StepMatrices::parts
+  std::int64_t begin = 0;       ///< number of its first element, as StepPiece::place_begin
+  std::int64_t columns = 1;     ///< of the undistributed matrix
+  std::int64_t period = 1;      ///< rows of the parts together, or columns
+  std::int64_t by_columns = 0;  ///< 1: parts are columns
+};
+
+struct StepMatrixPart {
+  std::int64_t end = 0;  ///< of its rows in a period, or columns
+  double factor = 0;     ///< z of R28
+};
+
+/// Matrices of a step. For other rules all pointers are null.
+struct StepMatrices {
+  const StepMatrix* tensors = nullptr;    // [num_tensors]
+  const StepMatrixPart* parts = nullptr;  // of all matrices
+  float* orthogonal = nullptr;            // [shard_numel]: e, then elements of O
+};
+
 /// The data that the host reads, in one copy.
 struct StepRecord {
   StepState state;
@@ -110,6 +132,7 @@ struct StepMemory {
   StepFound* found = nullptr;
   ClipGroupsFound groups_found = {};
   TrustFound trust = {};
+  StepMatrices matrices = {};
   StepScalars* scalars =
       nullptr;  // [num_sets]: one for every group, or every tensor if they count their own
   std::uint64_t* tensor_steps =

@@ -12,6 +12,9 @@
 //
 // A rule with trust ratios, before the update: [sums = 0] trust_norms; [sums over ranks] trust_ratios.
 //
+// A rule with matrices, before the update: matrix_momentum; [elements over ranks, Newton-Schulz, and
+// back]; the update of matrices and of other tensors are two passes over two tables of pieces.
+//
 // The passes stop by themselves after a halt. Only fused_update handles a skipped step by itself;
 // the host of the separate phases has to check for it after decide(scaler). A rank without pieces
 // launches only the kernels that compute scalars.
@@ -61,6 +64,15 @@ void enqueue_trust_norms(const StepMemory& memory, const StepRules& rules, bool 
 
 /// trust ratios of all tensors, from sums of all ranks; 1 for one without a gradient.
 void enqueue_trust_ratios(const StepMemory& memory);
+
+/// momentum of matrices (R28), for a table of pieces of matrices: exp_avg, and e into
+/// matrices.orthogonal; +0 there for a tensor without a gradient. fused: from G instead of g.
+/// Changes nothing in a skipped step or after a halt.
+void enqueue_matrix_momentum(const StepMemory& memory, const StepRules& rules, bool fused);
+
+/// update of the same pieces from elements of O. fused: also casts them, unless parameters have 8
+/// bits; as enqueue_fused_update. Errors: as enqueue_cast.
+void enqueue_matrix_update(const StepMemory& memory, const StepRules& rules, bool fused);
 
 /// update of every piece whose tensor has a gradient, by the rule (R6), with the scalars of its
 /// set.

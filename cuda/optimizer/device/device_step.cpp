@@ -116,8 +116,10 @@ DeviceStep::DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fus
       .num_groups = shard.setup.groups.count(),
       .num_tensors = tensor_groups_.count(),
       .num_pieces = pieces_.count()};
+  if (shard.matrices != nullptr)
+    matrices_ = std::make_unique<DeviceMatrices>(shard, comm_groups_, memory_);
   updated_ = shard.split == nullptr
-                 ? std::vector{memory_}
+                 ? std::vector{matrices_ ? matrices_->others() : memory_}
                  : resident_memory(memory_, resident_pieces_.data(), shard.setup, *shard.split);
 }
 
@@ -127,6 +129,7 @@ void DeviceStep::take_counters(const FullState& state) {
   record_.write(record);
   tensor_steps_.write({state.tensor_steps.data(), static_cast<std::size_t>(tensor_steps_.count())});
   trust_ratios_.write(std::vector<float>(trust_ratios_.count(), 1.0F));
+  if (matrices_) matrices_->reset();
   skipped_ = false;
   first_row_t_ = 0;
 }
@@ -135,6 +138,11 @@ void DeviceStep::cast_loaded(const FullState& state) {
   for (const auto& scales : scales_) scales->load(state, memory_);
   if (!scales_.empty()) return;
   if (stored_ && stored_->master_is_bf16()) return stored_->copy_masters(memory_);
+  enqueue_casts();
+}
+
+void DeviceStep::enqueue_casts() const {
+  if (shard_.split == nullptr) return device::enqueue_cast(memory_, rules_);
   for (const device::StepMemory& memory : updated_) device::enqueue_cast(memory, rules_);
 }
 
@@ -231,6 +239,10 @@ void DeviceStep::add_trust_norms(Span<const TrustNorms> norms) {
 }
 
 void DeviceStep::prepare_update() {
+  if (matrices_) {
+    matrices_->enqueue_momentum(rules_, fused_);
+    matrices_->orthogonalise();
+  }
   if (!has_trust_ratios()) return;
   if (trust_elsewhere_.empty()) {
     trust_sums_.fill(0);
@@ -265,6 +277,7 @@ void DeviceStep::update() {
   }
   if (fused_) return run_part([this] { enqueue_counted_update(); });
   for (const device::StepMemory& memory : updated_) device::enqueue_update(memory, rules_);
+  if (matrices_) matrices_->enqueue_update(rules_, false);
   decide(device::decide_count);
 }
 
@@ -276,7 +289,7 @@ void DeviceStep::cast() {
   }
   if (fused_) return;
   if (stored_ && stored_->master_is_bf16()) return stored_->copy_masters(memory_);
-  for (const device::StepMemory& memory : updated_) device::enqueue_cast(memory, rules_);
+  enqueue_casts();
 }
 
 // The step without host reads, and the data that the host sends to it.
@@ -365,10 +378,20 @@ bool DeviceStep::look_at_decision() {
 /// The cast uses the count that includes this step.
 void DeviceStep::enqueue_counted_update() const {
   decide(device::decide_count);
+  enqueue_fused_updates();
+}
+
+void DeviceStep::enqueue_fused_updates() const {
   for (const device::StepMemory& memory : updated_) device::enqueue_fused_update(memory, rules_);
+  if (matrices_) matrices_->enqueue_update(rules_, true);
 }
 
 void DeviceStep::enqueue_update() const {
+  if (matrices_) {
+    enqueue_momentum();
+    matrices_->orthogonalise();
+    return enqueue_decided_update();
+  }
   if (has_trust_ratios()) {
     enqueue_trust_norms();
     enqueue_trust_exchange();
@@ -395,8 +418,13 @@ void DeviceStep::enqueue_scaled_update() const {
   enqueue_decided_update();
 }
 
+void DeviceStep::enqueue_momentum() const {
+  enqueue_decide_all(device::decide_count);
+  matrices_->enqueue_momentum(rules_, true);
+}
+
 void DeviceStep::enqueue_decided_update() const {
-  stored_ ? stored_->update(memory_, rules_, true) : device::enqueue_fused_update(memory_, rules_);
+  stored_ ? stored_->update(memory_, rules_, true) : enqueue_fused_updates();
   enqueue_collect();
 }
 
@@ -523,7 +551,8 @@ std::vector<const void*> DeviceStep::addresses() const {
                                   num_measured_ > 0 ? memory_.found : nullptr,
                                   memory_.groups_found.sums,
                                   memory_.trust.sums,
-                                  memory_.trust.ratios};
+                                  memory_.trust.ratios,
+                                  memory_.matrices.orthogonal};
   all.insert(all.end(), memory_.slots.begin(), memory_.slots.end());
   return all;
 }
@@ -597,6 +626,7 @@ std::vector<ExposedBuffer> DeviceStep::exposed(Phase phase) {
                            view_of(memory.trust.ratios, DType::fp32, memory.num_tensors),
                            {}});
       }
+      if (matrices_) buffers.push_back(matrices_->exposed());
       return buffers;
     case Phase::cast:
     case Phase::gather:

@@ -13,6 +13,7 @@
 #include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/step/step_passes.hpp"
 #include "cuda/enqueued_optimizer.hpp"
+#include "cuda/optimizer/device/device_matrices.hpp"
 #include "cuda/optimizer/device/device_scales.hpp"
 #include "cuda/optimizer/device/device_state.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
@@ -87,6 +88,13 @@ class DeviceStep : public LocalStep {
   void enqueue_trust_norms() const;
   void enqueue_trust_exchange() const;
   void enqueue_scaled_update() const;
+  /// The same for a rule with matrices (R28): the decision and the momentum; for every batch of
+  /// matrices the elements from other ranks, Newton-Schulz, and the elements back; the update after
+  /// the decision, up to the magnitudes of new masters.
+  bool joins_matrices() const { return matrices_ && matrices_->joins(); }
+  void enqueue_momentum() const;
+  DeviceMatrices& matrices() const { return *matrices_; }
+  void enqueue_decided_update() const;
   /// Parameters or state with scales, after the update: the exchange of magnitudes between ranks,
   /// if needed, and the values computed from them. No effect otherwise.
   bool joins_amax() const {
@@ -112,8 +120,9 @@ class DeviceStep : public LocalStep {
   bool has_trust_ratios() const { return trust_ratios_.count() > 0; }
   /// Adds the norms of the elements whose state is here.
   void enqueue_own_trust_norms() const;
-  /// The update after the decision, up to the magnitudes of new masters.
-  void enqueue_decided_update() const;
+  /// Fused updates of all elements whose state is here in fp32.
+  void enqueue_fused_updates() const;
+  void enqueue_casts() const;
   /// Runs a part of the phase update as a range of the step, if the step has such ranges.
   void run_part(const std::function<void()>& part) const;
   /// Magnitudes of this rank's new masters.
@@ -182,7 +191,8 @@ class DeviceStep : public LocalStep {
   /// Of scaled_shards(); empty: no scales.
   const std::vector<std::unique_ptr<DeviceScales>> scales_;
   const std::unique_ptr<DeviceState> stored_;  ///< null: state and master are fp32
-  /// `memory_` for ranges whose state is here; one without a split.
+  std::unique_ptr<DeviceMatrices> matrices_;   ///< null: the rule updates no matrices
+  /// `memory_` for ranges whose state is here; one without a split. Not of matrices.
   std::vector<device::StepMemory> updated_;
   std::int64_t numel_ = 0;  ///< of all pieces
   /// Elements of this step's G that were measured when they were written.

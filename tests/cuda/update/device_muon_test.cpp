@@ -273,15 +273,6 @@ TEST_CASE("device: muon_step_size has the factor of the matrix, in fp64") {
   }
 }
 
-TEST_CASE("device: muon_step_size multiplies the root of match_rms_adamw by 0.2 afterwards") {
-  if (!usable()) return;
-  const MuonSettings settings{.scale = MuonScale::match_rms_adamw};
-  for (std::int64_t longer = 1; longer < 200; ++longer) {
-    const float found = device::muon_step_size(settings, scalars(1), 1, longer);
-    CHECK(same(found, muon_step_size_by_loop(settings, scalars(1).lr, 1, longer)));
-  }
-}
-
 TEST_CASE("device: operations of Muon refuse sizes and settings without a result") {
   if (!usable()) return;
   constexpr ErrorCode code = ErrorCode::invalid_argument;

@@ -184,7 +184,7 @@ void newton_schulz(const Exec&, const NewtonSchulzOptions& options, std::int64_t
   const DeviceArray<float> values(newton_schulz_numel(rows, columns));
   const DeviceArray<MatrixNorm> norm(1);
   enqueue_newton_schulz(options, rows, columns, matrix.data(), orthogonal.data(),
-                        {values.data(), norm.data()});
+                        {values.data(), norm.data()}, {});
 }
 
 }  // namespace zeroproof::cuda::device

@@ -32,6 +32,6 @@ constexpr std::int64_t newton_schulz_numel(std::int64_t rows, std::int64_t colum
 /// Errors  invalid_argument for options that R28 does not have.
 void enqueue_newton_schulz(const NewtonSchulzOptions& options, std::int64_t rows,
                            std::int64_t columns, const float* matrix, float* orthogonal,
-                           const NewtonSchulzMemory& memory, const StepEnds& ends = {});
+                           const NewtonSchulzMemory& memory, const StepEnds& ends);
 
 }  // namespace zeroproof::cuda::device
