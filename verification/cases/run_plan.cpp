@@ -141,13 +141,8 @@ RunConfig recipe_config(const VerifyOptions& options, const std::string& workloa
   return under;
 }
 
-bool lacks_settings(const RunConfig& config, const std::string& recipe) {
-  return traits_of(under_recipe(config, recipe).optimizer.rule).matrices &&
-         !not_with_muon(config).empty();
-}
-
 /// The default recipes of a workload: the configured step, and where steps are cheap all others,
-/// except those that replace a setting of the configuration file, or do not have one.
+/// except those that replace a setting of the configuration file.
 std::vector<std::string> recipes_of(const VerifyOptions& options, const std::string& workload,
                                     const RunConfig& config) {
   if (!options.recipes.empty()) return options.recipes;
@@ -155,8 +150,7 @@ std::vector<std::string> recipes_of(const VerifyOptions& options, const std::str
   if (workload != "byte_gpt_tiny") return names;
   for (const Recipe& recipe : recipes()) {
     std::string name(recipe.name);
-    if (name != names.front() && replaced_setting(options, workload, config, name).empty() &&
-        !lacks_settings(config, name))
+    if (name != names.front() && replaced_setting(options, workload, config, name).empty())
       names.push_back(std::move(name));
   }
   return names;

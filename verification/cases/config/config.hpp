@@ -125,9 +125,6 @@ void refuse_deepspeed(std::string_view text, const std::string& file_name);
 /// needed; make_param_groups() checks which tensors a group matches. Errors: ErrorCode::config.
 void validate(const RunConfig& config);
 
-/// Settings that steps of muon do not have, "offloaded state"; "" if the configuration has none of them.
-std::string not_with_muon(const RunConfig& config);
-
 /// fp32, bf16, fp16, e4m3 or e5m2. Errors: ErrorCode::config.
 DType parse_param_dtype(const std::string& text);
 

@@ -97,10 +97,6 @@ void validate_muon(const RunConfig& config) {
   ZP_CHECK(std::isfinite(o.muon.scale_factor) && o.muon.scale_factor > 0, ErrorCode::config,
            "muon.scale_factor is " + shown(o.muon.scale_factor),
            "it multiplies the step of every matrix", "use a finite number above 0");
-  const std::string missing = not_with_muon(config);
-  ZP_CHECK(missing.empty(), ErrorCode::config, missing + " is set with the rule muon",
-           "whole matrices are brought together from fp32 state in memory",
-           "leave it out, or use another rule");
 }
 
 void validate_model(const ModelConfig& m) {
@@ -244,12 +240,6 @@ void validate_floors(const RunConfig& config) {
 }
 
 }  // namespace
-
-std::string not_with_muon(const RunConfig& config) {
-  if (!config.state_formats.plain()) return "state in another format than fp32";
-  const auto on = [](double fraction) { return fraction > 0; };
-  return std::ranges::any_of(config.offload.fractions, on) ? "offloaded state" : "";
-}
 
 void validate(const RunConfig& config) {
   ZP_CHECK(config.steps >= 1 && config.steps <= 1'000'000, ErrorCode::config,

@@ -381,8 +381,6 @@ def muon_rows():
         row("`muon.adamw` that matches no matrix", "'lm_head' in muon.adamw matches no tensor", '[muon]\nadamw = ["lm_head"]'),
         row("`[muon]` with another rule", "is set with the rule adamw", "[muon]\nsteps = 4", "adamw"),
         row("Nesterov momentum of muon without momentum", "nesterov is true with the rule muon", "nesterov = true"),
-        row("state of muon in bf16", "state in another format than fp32 is set with the rule muon", 'exp_avg_dtype = "bf16"'),
-        row("offloaded state of muon", "offloaded state is set with the rule muon", "[offload]\nfractions = [0.5]"),
         row("a matrix split without a name", "matrix split 1 has no name", '[[matrix_split]]\nmatch = ["*"]\nrows = [1]'),
         row("a matrix split that matches no matrix", "matrix split 's' matches no matrix", split + 'match = ["*.bias"]\nrows = [1]'),
         row("a matrix split without widths", "has neither rows nor columns", split + 'match = ["*.query.weight"]'),
