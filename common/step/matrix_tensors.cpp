@@ -1,7 +1,6 @@
 #include "common/step/matrix_tensors.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "common/base/error.hpp"
 #include "common/step/tensor_groups.hpp"
@@ -9,12 +8,21 @@
 namespace zeroproof {
 namespace {
 
-/// The rule as validate_group reads it.
+/// The rule as validate_group reads it, which is left to check the names.
 struct NamedMatch {
   std::string name;
   std::vector<std::string> match;
-  bool vectors = false;
+  bool vectors = true;
 };
+
+/// Their sum, or a larger number than any extent.
+std::int64_t period_of(const std::vector<std::int64_t>& widths) {
+  constexpr std::int64_t too_large = std::int64_t{1} << 61;
+  std::int64_t period = 0;
+  for (const std::int64_t width : widths)
+    period = std::min(period + std::min(width, too_large), too_large);
+  return period;
+}
 
 void check_splits(const std::vector<MatrixSplitRule>& splits) {
   std::vector<NamedMatch> names;
@@ -22,6 +30,9 @@ void check_splits(const std::vector<MatrixSplitRule>& splits) {
   for (std::size_t i = 0; i < splits.size(); ++i) {
     validate_group(names, i, "matrix split");
     const MatrixSplitRule& split = splits[i];
+    ZP_CHECK(!split.match.empty(), ErrorCode::config,
+             "matrix split '" + split.name + "' has no match", "it matches no matrix",
+             "list names of matrices in match");
     ZP_CHECK(split.rows.empty() != split.columns.empty(), ErrorCode::config,
              "matrix split '" + split.name + "' has " +
                  (split.rows.empty() ? "neither rows nor columns" : "rows and columns"),
@@ -38,8 +49,7 @@ MatrixTensor split_by(const MatrixSplitRule& split, const TensorSlot& tensor) {
   const bool by_columns = split.rows.empty();
   MatrixTensor matrix{true, by_columns, by_columns ? split.columns : split.rows};
   const std::int64_t extent = tensor.shape[by_columns ? 1 : 0];
-  const std::int64_t period =
-      std::accumulate(matrix.widths.begin(), matrix.widths.end(), std::int64_t{0});
+  const std::int64_t period = period_of(matrix.widths);
   ZP_CHECK(extent % period == 0, ErrorCode::config,
            "matrix split '" + split.name + "' has a period of " + std::to_string(period) + " and " +
                tensor.name + " has " + std::to_string(extent) + (by_columns ? " columns" : " rows"),
