@@ -184,6 +184,49 @@ TEST_CASE("same setup: hyper-parameters and loss scaler") {
   });
 }
 
+TEST_CASE("same setup: the rule muon") {
+  check_named({
+      {"hyper.muon.family",
+       [](Rank& r) { r.setup.hyper.muon.family = MomentumFamily::heavy_ball; }},
+      {"hyper.muon.coefficients",
+       [](Rank& r) { r.setup.hyper.muon.newton_schulz.coefficients = NewtonSchulzSet::quintic; }},
+      {"hyper.muon.steps", [](Rank& r) { r.setup.hyper.muon.newton_schulz.steps = 6; }},
+      {"hyper.muon.form",
+       [](Rank& r) { r.setup.hyper.muon.newton_schulz.form = PolynomialForm::scaled_factor; }},
+      {"hyper.muon.factors",
+       [](Rank& r) { r.setup.hyper.muon.newton_schulz.factors = MatrixFactors::fp32; }},
+      {"hyper.muon.floor",
+       [](Rank& r) { r.setup.hyper.muon.newton_schulz.floor = NormFloor::add; }},
+      {"hyper.muon.eps", [](Rank& r) { r.setup.hyper.muon.newton_schulz.eps *= 1 + 0x1p-52; }},
+      {"hyper.muon.rounds_first",
+       [](Rank& r) { r.setup.hyper.muon.newton_schulz.rounds_first = true; }},
+      {"hyper.muon.scale", [](Rank& r) { r.setup.hyper.muon.scale = MuonScale::none; }},
+      {"hyper.muon.scale_factor", [](Rank& r) { r.setup.hyper.muon.scale_factor = 2; }},
+      {"matrix_tensors",
+       [](Rank& r) {
+         r.setup.matrix_tensors = {{true, false, {}}, {}};
+       }},
+      {"matrix_owners", [](Rank& r) { r.setup.matrix_owners = MatrixOwners::balanced; }},
+  });
+  // Every member of a matrix.
+  for (const MatrixTensor& other : {MatrixTensor{true, true, {1, 2}}, MatrixTensor{true, false, {}},
+                                    MatrixTensor{true, false, {2, 1}}}) {
+    std::vector<std::string> texts(8);
+    ThreadWorld world(8);
+    run_ranks(world, [&](Communicator& comm) {
+      Rank rank(comm);
+      rank.setup.matrix_tensors = {{true, false, {1, 2}}, {}};
+      if (comm.rank() == 5) rank.setup.matrix_tensors[0] = other;
+      try {
+        require_same_setup(rank.setup, rank.state);
+      } catch (const Error& error) {
+        texts[comm.rank()] = error.what();
+      }
+    });
+    CHECK(texts[0].find("the values of matrix_tensors of rank 5 differ") == 0);
+  }
+}
+
 TEST_CASE("same setup: distribution of the step, and counters") {
   check_named({
       {"cp", [](Rank& r) { r.setup.cp = 2; }},

@@ -55,6 +55,15 @@ TEST_CASE("update rules: the state each of them keeps, in the order of R6") {
         Slots{StateSlot::momentum_buffer});
   CHECK(kept_slots(hyper_of(UpdateRule::sgd_ema, false, 0)) == one);
   CHECK(kept_slots(hyper_of(UpdateRule::lion, false, 0)) == one);
+  CHECK(kept_slots(hyper_of(UpdateRule::lamb, false, 0)) == two);
+  CHECK(kept_slots(hyper_of(UpdateRule::muon, false, 0.95)) == two);
+}
+
+TEST_CASE("update rules: muon alone updates matrices, and has no amsgrad") {
+  for (const RuleTraits& traits : update_rules)
+    CHECK(traits.matrices == (traits.rule == UpdateRule::muon));
+  CHECK(!traits_of(UpdateRule::muon).amsgrad());
+  CHECK(!traits_of(UpdateRule::muon).momentum());  // there is no buffer of that name
 }
 
 TEST_CASE("state slots: values and scales are buffers named after the slot") {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/error.hpp"
 #include "common/comm/self.hpp"
@@ -226,6 +227,72 @@ TEST_CASE("setup: at most 128 gradients in a binned sum, each complete in one in
     binned(129, 2, true)(r);
     r.setup.grad_sum = GradSum::tree;
   });
+}
+
+TEST_CASE("setup: the rule muon needs its matrices, and settings within R28") {
+  const auto muon = [](const Change& change) {
+    return [=](Rank& r) {
+      r.setup.hyper.rule = UpdateRule::muon;
+      r.setup.matrix_tensors = {{}, {true, false, {7}}, {true, true, {6, 1}}};
+      change(r);
+    };
+  };
+  taken(muon([](Rank&) {}));
+  refused("of 0 tensors whether they are matrices, and the rule is muon",
+          muon([](Rank& r) { r.setup.matrix_tensors.clear(); }));
+  refused("of 2 tensors whether they are matrices, and the rule is muon",
+          muon([](Rank& r) { r.setup.matrix_tensors.pop_back(); }));
+  refused("of 3 tensors whether they are matrices, and the rule is lamb",
+          muon([](Rank& r) { r.setup.hyper.rule = UpdateRule::lamb; }));
+  for (const int steps : {-1, 0, 65})
+    refused("muon.steps is " + std::to_string(steps),
+            muon([=](Rank& r) { r.setup.hyper.muon.newton_schulz.steps = steps; }));
+  for (const double bad : {0.0, -1.0, std::numeric_limits<double>::infinity(),
+                           std::numeric_limits<double>::quiet_NaN()}) {
+    refused("muon.eps is", muon([=](Rank& r) { r.setup.hyper.muon.newton_schulz.eps = bad; }));
+    refused("muon.scale_factor is", muon([=](Rank& r) { r.setup.hyper.muon.scale_factor = bad; }));
+  }
+  refused("muon.eps is 5.87747175e-39",
+          muon([](Rank& r) { r.setup.hyper.muon.newton_schulz.eps = 0x1p-127; }));
+  taken(muon([](Rank& r) { r.setup.hyper.muon.newton_schulz.eps = 0x1p-126; }));
+  // They are settings of this rule alone.
+  taken([](Rank& r) { r.setup.hyper.muon.scale_factor = 0; });
+}
+
+TEST_CASE("setup: the parts of a matrix cover it") {
+  const auto parts = [](std::size_t tensor, const MatrixTensor& matrix) {
+    return [=](Rank& r) {
+      r.setup.hyper.rule = UpdateRule::muon;
+      r.setup.matrix_tensors.resize(3);
+      r.setup.matrix_tensors[tensor] = matrix;
+    };
+  };
+  refused("the matrix a has 1 dimensions", parts(0, {true, false, {}}));
+  taken(parts(2, {true, false, {1, 2}}));
+  taken(parts(2, {true, true, {300, 50}}));
+  for (const std::vector<std::int64_t>& widths :
+       {std::vector<std::int64_t>{2}, {3, 3}, {0, 3}, {-1, 4}, {1, std::int64_t{1} << 62}}) {
+    refused("the parts of the matrix b do not cover its 3 rows", parts(2, {true, false, widths}));
+  }
+  refused("the parts of the matrix b do not cover its 700 columns", parts(2, {true, true, {3}}));
+  // Of a split tensor, those of the undistributed matrix.
+  const auto split = [&](std::int64_t rows) {
+    return [=](Rank& r) {
+      with_tp(r);
+      parts(2, {true, false, {2, 4}})(r);
+      r.setup.placement[0] = {true, 0, 37, 37};
+      r.setup.placement[2] = {false, 1024, 2100, 2100};
+      r.setup.matrices = {{0, 1, 37}, {1024, 0, 0}, {1024, rows, 700}};
+    };
+  };
+  taken(split(6));
+  refused("the parts of the matrix b do not cover its 7 rows", split(7));
+  refused("matrices of the rule muon are split over 2 TP ranks without their undistributed",
+          [&](Rank& r) {
+            split(6)(r);
+            r.setup.matrices.clear();
+          });
+  refused("exceeds its undistributed matrix", split(2));
 }
 
 }  // namespace validate_setup_test
