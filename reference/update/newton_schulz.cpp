@@ -31,8 +31,8 @@ Matrix rounded(MatrixFactors factors, Matrix matrix) {
   return matrix;
 }
 
-/// The product of two rows: a sum in the blocks of R18, every term of it rounded once
-/// [Muon:product].
+/// The product of two rows: a sum in the blocks of R18, to which every term is added with one
+/// rounding (R27).
 float fused_sum(const ConstArray& x, const ConstArray& y) {
   std::array<float, 8> s{};
   for (int b = 0; b < 8; ++b) {

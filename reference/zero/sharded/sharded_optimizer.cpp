@@ -270,7 +270,8 @@ void ShardedOptimizer::compute_trust_ratios(const std::vector<Piece>& used) {
         lamb_trust_ratio(scalars_of(static_cast<std::int64_t>(tensor)), norms[tensor]);
 }
 
-// A matrix on one rank of many (R28) [Muon:sharded].
+// A matrix on one rank of many (R28): Newton-Schulz of the ranks' parts would be another
+// result [Muon:slice].
 // W = 3 ranks, the 2 x 5 matrix E of a tensor:
 //
 //                    rank 0            rank 1            rank 2
