@@ -87,7 +87,9 @@ TEST_CASE("offload: every rule with its state buffers") {
     for (const RuleTraits& rule : update_rules) {
       World world = offload_world({1, 2}, 1, fused);
       world.setup.hyper = hyper_of(rule.rule);
-      world.setup.hyper.momentum = rule.momentum() ? 0.9 : 0;
+      world.setup.hyper.momentum = rule.momentum() || rule.matrices ? 0.9 : 0;
+      if (rule.matrices)
+        world.setup.matrix_tensors = make_matrix_tensors({}, {}, FlatLayout(world.tensors.params));
       world.setup.hyper.amsgrad = rule.rule == UpdateRule::adamw;
       const WorldTruth truth = truth_of(world);
       for (const OffloadPlace place : places) {
