@@ -296,6 +296,18 @@ void check_state_formats(const StateFormats& formats, const CaseSpec& spec) {
            "use bf16, one TP rank, or leave the offload out");
 }
 
+/// Checks that the step of the candidate has the state that matrices need (R28).
+void check_matrices(const RunConfig& config, const CaseSpec& spec) {
+  if (!traits_of(config.optimizer.rule).matrices) return;
+  ZP_CHECK(spec.implementation.space == Space::host ||
+               (config.state_formats.plain() && !spec.place.offload.on()),
+           ErrorCode::config,
+           "the candidate " + std::string(name(spec.implementation)) +
+               " has the rule muon only with state and master in fp32 in device memory",
+           "its kernels make the momentum of matrices there",
+           "use host or host-fused, or leave state formats and the offload out");
+}
+
 }  // namespace
 
 bool VerifyOptions::wants(Implementation implementation) const {
@@ -325,6 +337,7 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
            "ranks read each other's gradient sums in place",
            "use --windows off, or stage 1, 2 or 3");
   check_state_formats(config.state_formats, spec);
+  check_matrices(config, spec);
   take_place(config, spec);
   validate(config);
   if (spec.workload == recorded_workload) check_recorded(config, options.gradients);

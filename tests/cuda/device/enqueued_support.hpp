@@ -109,6 +109,22 @@ struct EnqueuedRank {
   std::vector<std::uint64_t> steps;
 };
 
+/// Two matrices with elements besides other tensors.
+inline EnqueuedRank::Params muon_params() {
+  return {{"a", {70}}, {"none", {0, 3}}, {"b", {12, 200}}, {"c", {40, 9}}, {"d", {1025}}};
+}
+
+/// The rule muon; `b` is in parts of different widths. Needs remake().
+inline void use_muon(EnqueuedRank& rank) {
+  rank.setup.hyper.rule = UpdateRule::muon;
+  rank.setup.hyper.momentum = 0.75;
+  rank.setup.hyper.nesterov = true;
+  rank.setup.hyper.norm = NormForm::exact;
+  rank.setup.hyper.muon.newton_schulz.steps = 2;
+  rank.setup.matrix_tensors =
+      make_matrix_tensors({}, {{"split", {"b"}, {}, {3, 5, 2}}}, rank.layout);
+}
+
 /// The same values for every micro-batch, times a factor.
 class HostGrads : public GradSource {
  public:

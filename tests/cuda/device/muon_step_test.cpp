@@ -38,21 +38,6 @@ void check_on_device(World world, bool fused, const WorldTruth& truth) {
   }
 }
 
-/// Two matrices besides other tensors, one of them in parts of different widths.
-EnqueuedRank::Params muon_params() {
-  return {{"a", {70}}, {"none", {0, 3}}, {"b", {12, 200}}, {"c", {40, 9}}, {"d", {1025}}};
-}
-
-void use_muon(EnqueuedRank& rank) {
-  rank.setup.hyper.rule = UpdateRule::muon;
-  rank.setup.hyper.momentum = 0.75;
-  rank.setup.hyper.nesterov = true;
-  rank.setup.hyper.norm = NormForm::exact;
-  rank.setup.hyper.muon.newton_schulz.steps = 2;
-  rank.setup.matrix_tensors =
-      make_matrix_tensors({}, {{"split", {"b"}, {}, {3, 5, 2}}}, rank.layout);
-}
-
 }  // namespace
 
 TEST_CASE("Muon on a device: stages and worlds equal one host rank, in phases and in two passes") {

@@ -81,6 +81,20 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("nccl steps: elements of matrices move inside of the graph, also in skipped steps") {
+  check_ranks(ranks, [](Communicator& control) {
+    for (const MatrixOwners owners : {MatrixOwners::every, MatrixOwners::balanced}) {
+      EnqueuedRank rank(true, OnNonfinite::skip, muon_params(), &control);
+      use_muon(rank);
+      rank.setup.matrix_owners = owners;
+      rank.setup.missing_grad = MissingGrad::skip;
+      rank.remake(2, true);
+      check_each_step(rank, rank.state(3));
+      rank.optimizer.reset();  // enqueued work reads the gradients
+    }
+  });
+}
+
 TEST_CASE("nccl steps: a halt is thrown on all ranks in the same step") {
   const sim_test::UseOrder everything(cuda::sim::StreamOrder::awaited_last);
   check_ranks(ranks, [](Communicator& control) {
