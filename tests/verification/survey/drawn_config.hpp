@@ -11,6 +11,7 @@
 #include "common/base/philox.hpp"
 #include "common/layout/peer_layouts.hpp"
 #include "common/step/lr_schedule.hpp"
+#include "common/step/muon_names.hpp"
 #include "common/step/policy.hpp"
 #include "verification/cases/config/config.hpp"
 #include "verification/cases/experiment.hpp"
@@ -159,6 +160,22 @@ class ConfigDraw {
     if (chance(bf16 ? 50 : 2)) set_name("run.param_rounding", "stochastic");
   }
 
+  void muon() {
+    if (chance(70)) {
+      set("optimizer.momentum", one_of<std::string>({"0.5", "0.95"}));
+      if (chance(60)) set("optimizer.nesterov", "true");
+    }
+    if (chance(50)) set_name("muon.family", one_name(names_of(MomentumFamily{})));
+    if (chance(60)) set_name("muon.coefficients", one_name(names_of(NewtonSchulzSet{})));
+    if (chance(40)) set("muon.steps", one_of<std::string>({"1", "3", "8"}));
+    if (chance(50)) set_name("muon.form", one_name(names_of(PolynomialForm{})));
+    if (chance(40)) set_name("muon.factors", one_name(names_of(MatrixFactors{})));
+    if (chance(30)) set_name("muon.floor", one_name(names_of(NormFloor{})));
+    if (chance(50)) set_name("muon.scale", one_name(names_of(MuonScale{})));
+    if (chance(60)) set_name("muon.owners", one_name(names_of(MatrixOwners{})));
+    if (chance(30)) set("muon.adamw", "[]");
+  }
+
   void optimizer() {
     const std::vector<std::string> others = {"adamw",
                                              "adam",
@@ -174,7 +191,9 @@ class ConfigDraw {
                                              "sgd-idle-zero",
                                              "adamw-stochastic",
                                              "adamw-propagate",
-                                             "adamw-groups"};
+                                             "adamw-groups",
+                                             "muon",
+                                             "muon-heavy-max"};
     configured_ = chance(60);
     if (!configured_) {
       std::string recipe = one_of(others);
@@ -194,6 +213,7 @@ class ConfigDraw {
     if (chance(30)) set("optimizer.bias_correction", "false");
     if (chance(20)) set("optimizer.maximize", "true");
     if (adam && chance(30)) set("optimizer.amsgrad", "true");
+    if (rule == "muon") muon();
     if (rule == "sgd" && chance(70)) {
       set("optimizer.momentum", one_of<std::string>({"0.5", "0.9", "1.0"}));
       if (chance(40)) {
