@@ -15,8 +15,8 @@ struct Row {
   std::function<double()> sample;  ///< seconds of one call, such as timed(body)
   std::vector<std::string> limits =
       {};                  ///< shapes of the passes it consists of; their times add up
-  double operations = 0;   ///< floating-point operations of one sample; 0: not counted
   std::string shape = {};  ///< set for limits: rows of one shape compete, the fastest is the limit
+  double operations = 0;   ///< floating-point operations of one sample; 0: not counted
 
   std::vector<double> seconds = {};  ///< one sample per round
   long switches = 0;                 ///< involuntary context switches during the samples

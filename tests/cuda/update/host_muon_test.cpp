@@ -3,6 +3,7 @@
 #include <doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -39,13 +40,15 @@ Values special_values(std::int64_t numel, std::uint64_t seed, bool nonfinite) {
   constexpr float most = std::numeric_limits<float>::max();
   constexpr float finite[] = {0,         -0.0F, 0x1p-149F, -0x1p-126F, 0x1.8p-75F,
                               -0x1p-74F, most,  -most,     0x1.01p0F,  1};
-  constexpr float others[] = {inf32, -inf32, nan32};
+  // NaNs of every kind: rounding the upper half of these bits would make infinities and zeros of two of them.
+  const float others[] = {inf32, -inf32, nan32, std::bit_cast<float>(0x7F800001U),
+                          std::bit_cast<float>(0xFFFFFFFFU)};
   Values values = random_values(numel, seed);
   const Philox random(seed + 1000);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (random.below(3 * i, 3) == 0) values[i] = finite[random.below(3 * i + 1, std::size(finite))];
     if (nonfinite && random.below(3 * i + 2, 40) == 0)
-      values[i] = others[random.below(3 * i + 1, 3)];
+      values[i] = others[random.below(3 * i + 1, std::size(others))];
   }
   return values;
 }
