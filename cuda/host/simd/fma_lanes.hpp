@@ -57,7 +57,8 @@ inline FmaLanes fma_zero() { return _mm_setzero_ps(); }
 inline FmaLanes fma_add(FmaLanes a, FmaLanes b) { return _mm_add_ps(a, b); }
 
 /// x * y + s rounded to odd: the exact value if fp64 has it, otherwise the one of its two neighbours whose last bit
-/// is 1. Casting that to fp32 gives the fp32 value nearest to the exact one [Muon:odd].
+/// is 1. Casting that to fp32 gives the fp32 value nearest to the exact one (Boldo and Melquiond, Emulation of a FMA and
+/// correctly rounded sums, 2008), because fp64 has more than two bits more.
 ///
 /// The product of two fp32 values is exact in fp64, and no value here is a subnormal of it: multiples of 2^-298 below
 /// 2^257. TwoSum gives the error e of the addition, exactly; it is NaN, so not ordered, for infinities and NaN.

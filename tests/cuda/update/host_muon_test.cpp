@@ -353,6 +353,13 @@ TEST_CASE("muon_step_size: every scale, by hand") {
         static_cast<float>(lr * (0.2 * std::sqrt(7.0))));
   CHECK(size(MuonScale::match_rms_adamw, 3, 7, 3) ==
         static_cast<float>(lr * (3 * (0.2 * std::sqrt(7.0)))));
+  c.lr = 0x1.d03166p-4F;  // another fp32 value with the root of 0.04 * 49
+  CHECK(size(MuonScale::match_rms_adamw, 1, 49, 49) ==
+        static_cast<float>(static_cast<double>(c.lr) * (0.2 * 7.0)));
+  c.lr = 0x1.400028p-3F;  // another one with (lr * 1.7) * 3
+  CHECK(size(MuonScale::spectral, 1.7, 9, 9) ==
+        static_cast<float>(static_cast<double>(c.lr) * (1.7 * 3.0)));
+  c.lr = 0.02F;
   CHECK(size(MuonScale::unit_rms_norm, 1, 4, 16) == 0.01F);
   CHECK(size(MuonScale::unit_rms_norm, 1, 16, 4) == 0.04F);
 }
