@@ -13,7 +13,6 @@
 #include "cuda/comm/exchange/grad_memory.hpp"
 #include "cuda/host/base/piece_loop.hpp"
 #include "cuda/offload/state_split.hpp"
-#include "cuda/optimizer/matrices/matrix_exchange.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 #include "cuda/optimizer/params/param_scales.hpp"
 #include "cuda/optimizer/params/param_store.hpp"
@@ -23,6 +22,8 @@
 #include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
+
+class MatrixExchange;  // matrices/matrix_exchange.hpp
 
 /// Buffers of a LocalStep. The optimizer owns all of them, and they outlive the step.
 struct RankShard {
