@@ -99,6 +99,7 @@ expected() {
     step/transpose_bytes) printf 'ld.u32 st.u32 ld.shared.u8 bar.sync' ;;
     step/decide) printf 'div.rn.f64 sqrt.rn.f64 cvt.rn.f32.f64 atom.shared.add.u64' ;;
     step/finite_norm) printf 'mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;
+    step/matrix_passes) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 mul.rn.f64 cvt.rn.f32.f64 ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32' ;;
     step/measured_fold) printf 'add.rn.f32 mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.u16 ld.global.u32 st.global.f32 ld.global.v4.f32 ld.shared.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;
     step/fused_update) printf 'mul.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32 mul.lo.s64' ;;
     step/phase_passes) printf 'mul.rn.f32 div.rn.f32 ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32 atom.global.or.b64' ;;
@@ -176,7 +177,7 @@ done
 
 # Words that only one header may contain, and words that no file may contain.
 found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cub/|thrust/' "$source"/cuda/device/*.hpp \
-  "$source"/cuda/device/s*/* "$source"/cuda/device/kernels/*/* "$source"/cuda/comm/*.cu \
+  "$source"/cuda/device/step/* "$source"/cuda/device/sim/*.[ch]pp "$source"/cuda/device/kernels/*/* "$source"/cuda/comm/*.cu \
   "$source"/cuda/reduce/sources/* \
   "$source"/cuda/device/runtime/*.[ch]pp |
   grep -vE '/launch\.hpp:|define ZP_HOST_DEVICE |/(count_differing|grad_stats)\.cu:[0-9]*:#include' || true)

@@ -38,17 +38,17 @@ ZP_HOST_DEVICE inline float muon_element(const StepScalars& scalars, float step_
   return master - u;
 }
 
-/// f of R28 for a matrix, or a part of one. Every comparison is written out (R4).
+/// f of R28 for a matrix, or a part of one. Extents are compared as integers: r / c > 1 only if r > c, and the root of a
+/// quotient that is rounded to 1 is 1.
 ZP_HOST_DEVICE inline double muon_scale_of(MuonScale scale, std::int64_t rows,
                                            std::int64_t columns) {
-  const double r = static_cast<double>(rows), c = static_cast<double>(columns);
-  const double longer = r > c ? r : c;
-  const double quotient = r / c;
+  const double quotient = static_cast<double>(rows) / static_cast<double>(columns);
+  const double longer = static_cast<double>(rows > columns ? rows : columns);
   switch (scale) {
     case MuonScale::none:
       break;
     case MuonScale::original:
-      return ::sqrt(quotient > 1.0 ? quotient : 1.0);
+      return rows > columns ? ::sqrt(quotient) : 1.0;
     case MuonScale::spectral:
       return ::sqrt(longer);
     case MuonScale::match_rms_adamw:
