@@ -37,9 +37,8 @@ class Verdicts(unittest.TestCase):
 
     def test_the_operations_of_muon(self):
         muon = runpy.run_path(str(ROOT / "verification/examples/python/muon.py"))
-        fills = ["training", "exact-sum"]
         for name, op in (("matrix_product", "matrix_product"), ("newton_schulz", "newton_schulz")):
-            verdict = zproof.judge(muon[name], op, fills=fills)
+            verdict = zproof.judge(muon[name], op, fills="training")
             self.assertTrue(verdict, verdict.text)
             self.assertIn("variants were not judged: " + name + " takes no ", verdict.text)
         for op in ("muon_momentum", "muon_update"):
