@@ -78,7 +78,7 @@ def muon_fsdp2(parameters):
 
 def dtensor_muon(parameters):
     from dtensor_muon import Muon
-    return Muon(parameters, lr=SETTINGS["lr"], weight_decay=SETTINGS["weight_decay"], momentum=SETTINGS["momentum"])
+    return Muon(parameters, lr=SETTINGS["lr"], wd=SETTINGS["weight_decay"], momentum=SETTINGS["momentum"], use_cautious_wd=False)
 
 
 def deepspeed_single(method):

@@ -12,12 +12,15 @@ namespace zeroproof::verification {
 namespace {
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
-constexpr double unit = 0x1p-24;         // of fp32, to nearest
-constexpr double least_norm = 1e-4;      // a floor of at most 1e-7 does not matter above
-constexpr double largest_cost = 0x1p21;  // rows * columns * the smaller of them
+constexpr double unit = 0x1p-24;           // of fp32, to nearest
+constexpr double least_norm = 1e-4;        // a floor of at most 1e-7 does not matter above
+constexpr double largest_cost = 0x1p21;    // rows * columns * the smaller of them
+constexpr double most_noise = 0.5;
+constexpr double largest_exact = 0.01;     // a factor that is rounded to bf16 is 2^-9 off
+constexpr double single_noise = 0x1p-11;   // of fp32: the Gram form squares the condition of a matrix
 constexpr std::size_t most_matrices = 8;
 constexpr int most_steps = 12;
-constexpr std::size_t most_rounded = 16;  // choices that are evaluated with roundings
+constexpr std::size_t most_rounded = 16;   // choices that are evaluated with roundings
 
 constexpr MuonDirection directions[] = {MuonDirection::momentum, MuonDirection::nesterov,
                                         MuonDirection::nesterov_corrected};
@@ -123,15 +126,39 @@ struct Rounded : Scored {
   std::vector<double> noises;
 
   bool exact(std::size_t k) const {
-    return input != MuonInput::fp32 && fits[k].distance < noises[k] / 8;
+    return input != MuonInput::fp32 && fits[k].distance < std::min(noises[k] / 8, largest_exact);
+  }
+  /// The largest distance of a right update: the noise of one matrix is a draw, so that of all is considered too.
+  double allowed(std::size_t k) const {
+    double sum = 0, count = 0;
+    for (std::size_t i = 0; i < noises.size(); ++i) {
+      if (!shows(i) || !(noises[i] < most_noise)) continue;
+      sum += noises[i] * noises[i];
+      ++count;
+    }
+    const double all = count > 0 ? std::sqrt(sum / count) : 0;
+    const double noise = 4 * std::max(noises[k], all) + fits[k].resolution;
+    return input == MuonInput::fp32 ? std::max(noise, single_noise) : noise;
+  }
+  /// Roundings that are as large as the result leave nothing to compare: of a matrix of low rank, for example.
+  bool shows(std::size_t k) const { return exact(k) || noises[k] < most_noise; }
+  bool near() const {
+    bool any = false;
+    for (std::size_t k = 0; k < fits.size(); ++k) {
+      if (!shows(k)) continue;
+      any = true;
+      if (!(fits[k].scale > 0) || !(exact(k) || fits[k].distance <= allowed(k))) return false;
+    }
+    return any;
   }
   std::ptrdiff_t num_exact() const {
     std::ptrdiff_t count = 0;
     for (std::size_t k = 0; k < fits.size(); ++k) count += exact(k) ? 1 : 0;
     return count;
   }
-  /// Nearer to the step: more exact matrices, then the distance.
+  /// Nearer to the step: all matrices near, more exact ones, the distance.
   bool before(const Rounded& other) const {
+    if (near() != other.near()) return near();
     const std::ptrdiff_t mine = num_exact(), theirs = other.num_exact();
     return mine != theirs ? mine > theirs : distance() < other.distance();
   }
@@ -225,17 +252,14 @@ class Search {
     for (std::size_t k = 0; k < std::min(most_rounded, scored_.size()); ++k) {
       if (scored_[k].distance() > limit && k > 0) break;
       const MuonChoice choice = scored_[k].choice;
-      for (const MuonInput input :
-           {MuonInput::bf16_norm_bf16, MuonInput::bf16_first, MuonInput::bf16_last}) {
-        for (const MuonProducts products :
-             {MuonProducts::fused, MuonProducts::scaled_factor, MuonProducts::scaled_product,
-              MuonProducts::partly_fused})
+      for (const MuonInput input : {MuonInput::bf16_norm_bf16, MuonInput::bf16_first, MuonInput::bf16_last}) {
+        for (const MuonProducts products : {MuonProducts::fused, MuonProducts::scaled_factor,
+                                            MuonProducts::scaled_product, MuonProducts::partly_fused})
           rounded_.push_back(rounded(choice, products, input));
       }
       rounded_.push_back(rounded(choice, MuonProducts::single, MuonInput::fp32));
     }
-    std::ranges::stable_sort(rounded_,
-                             [](const Rounded& a, const Rounded& b) { return a.before(b); });
+    std::ranges::stable_sort(rounded_, [](const Rounded& a, const Rounded& b) { return a.before(b); });
   }
 
   Rounded rounded(MuonChoice choice, MuonProducts products, MuonInput input) const {
@@ -265,7 +289,7 @@ class Search {
     found_.choice = best.choice;
     found_.products = best.products;
     found_.input = best.input;
-    found_.near = true;
+    found_.near = best.near();
     found_.exact = best.num_exact() > 0;
     for (std::size_t k = 0; k < tensors_.size(); ++k) {
       MuonMatrix m;
@@ -273,14 +297,16 @@ class Search {
       m.norm = direction(*tensors_[k], best.choice.direction).norm();
       m.distance = best.fits[k].distance;
       m.noise = best.noises[k];
-      m.allowed = 4 * m.noise + best.fits[k].resolution + 4e-7 / m.norm;
+      m.allowed = best.allowed(k);
       m.scale = step_.hyper.lr == 0 ? 0 : best.fits[k].scale / step_.hyper.lr;
       m.decay = best.fits[k].decay;
       m.decay_error = best.fits[k].decay_error;
       m.exact = best.exact(k);
-      found_.near = found_.near && m.scale > 0 && (m.exact || m.distance <= m.allowed);
-      if (expected_flips(*m.tensor, best.choice.polynomials.steps) < 0.125)
-        found_.must_be_exact = true;
+      if (!best.shows(k)) {
+        ++found_.unclear;
+        continue;
+      }
+      if (expected_flips(*m.tensor, best.choice.polynomials.steps) < 0.125) found_.must_be_exact = true;
       found_.matrices.push_back(m);
     }
     find_alternatives(best);
@@ -321,19 +347,20 @@ constexpr MuonScaling scalings[] = {{MuonScale::none},
                                     {MuonScale::original, true},
                                     {MuonScale::unit_rms_norm, true}};
 
+/// Scales that all matrices allow: of one with roundings of the choice within 2^-8, which is that of an update that is
+/// rounded to bf16 after its scale, of others within their distance.
 void find_scales(MuonFinding& found) {
-  // 2^-8: an update that is rounded to bf16 after its scale.
-  const double tolerance = found.exact || found.input == MuonInput::fp32 ? 0x1p-8 : 0.06;
   for (const MuonScaling scaling : scalings) {
-    double least = unbounded, most = 0;
+    double low = 0, high = unbounded;
     for (const MuonMatrix& m : found.matrices) {
       const double ratio = m.scale / scale_of(scaling, m.tensor->rows, m.tensor->columns);
-      least = std::min(least, ratio);
-      most = std::max(most, ratio);
+      const bool sharp = m.exact || found.input == MuonInput::fp32;
+      const double off = sharp ? 0x1p-8 : std::max(0.02, 2 * m.distance);
+      low = std::max(low, ratio / (1 + off));
+      high = std::min(high, ratio * (1 + off));
     }
-    if (!(least > 0) || most / least > 1 + tolerance) continue;
-    const double factor = std::sqrt(least * most);
-    found.scales.push_back({scaling, std::fabs(factor - 1) <= tolerance ? 1 : factor});
+    if (!(low <= high) || !(high > 0)) continue;
+    found.scales.push_back({scaling, low <= 1 && high >= 1 ? 1 : std::sqrt(low * high)});
   }
   // Factors of 1 first; the others are the same scale in other units.
   std::ranges::stable_partition(found.scales, [](const FittingScale& s) { return s.factor == 1; });
@@ -398,9 +425,7 @@ void find_writes(const RecordedStep& step, MuonFinding& found) {
           const double z = scale_of(scaling, t.rows, t.columns);
           for (std::size_t i = 0; i < t.numel(); ++i, ++all) {
             const float got = t.after.master[i];
-            wrong += same_value(written(form, fused, step.hyper, z, t.before.master[i], got), got)
-                         ? 0
-                         : 1;
+            wrong += same_value(written(form, fused, step.hyper, z, t.before.master[i], got), got) ? 0 : 1;
           }
         }
         if (wrong * 100 > all) continue;
@@ -427,8 +452,7 @@ void find_floors(const RecordedStep& step, const Search& search, MuonFinding& fo
         const double divisor = floor == NormFloor::add ? norm + eps : std::max(norm, eps);
         const Matrix o = exact_orthogonal(e, found.choice.polynomials, divisor).back();
         const Fit fit = fitted(t, step.hyper, o);
-        const double want =
-            step.hyper.lr * scale.factor * scale_of(scale.scaling, t.rows, t.columns);
+        const double want = step.hyper.lr * scale.factor * scale_of(scale.scaling, t.rows, t.columns);
         worst = std::max({worst, fit.distance, std::fabs(fit.scale / want - 1)});
       }
       if (worst <= std::max(0.06, 4 * found.noise())) found.floors.emplace_back(floor, eps);
@@ -453,8 +477,7 @@ Matrix orthogonal_parts(const Matrix& e, Polynomials polynomials, std::size_t pa
     }
     const Matrix result = exact_orthogonal(part, polynomials, part.norm()).back();
     for (std::size_t i = 0; i < part.rows; ++i) {
-      for (std::size_t j = 0; j < part.columns; ++j)
-        o.values[at(i, j)] = result.values[i * part.columns + j];
+      for (std::size_t j = 0; j < part.columns; ++j) o.values[at(i, j)] = result.values[i * part.columns + j];
     }
   }
   return o;
@@ -472,8 +495,7 @@ void find_hint(const RecordedStep& step, const Search& search, MuonFinding& foun
         for (const MuonDirection which : directions) {
           const bool fits = std::ranges::all_of(found.matrices, [&](const MuonMatrix& m) {
             const Matrix e = search.direction(*m.tensor, which);
-            return fitted(*m.tensor, step.hyper, orthogonal_parts(e, polynomials, parts, rows))
-                       .distance < close;
+            return fitted(*m.tensor, step.hyper, orthogonal_parts(e, polynomials, parts, rows)).distance < close;
           });
           if (!fits) continue;
           found.hint = "as if Newton-Schulz took " + std::to_string(parts) + " parts of the " +
@@ -544,9 +566,8 @@ std::vector<std::string> excluded_choices(const MuonFormula& f, const MuonFindin
   require(std::ranges::any_of(told, takes), "direction and polynomials");
   const bool single = f.input == MuonInput::fp32;
   require(single == (found.input == MuonInput::fp32), single ? "products: fp32" : "products: bf16");
-  if (found.exact && !single && !f.compiled) {
-    require(f.products == found.products && f.input == found.input,
-            "roundings of the products and of their input");
+  if (found.exact && !single) {  // a compiled step has no roundings of these, unless its compiler is off
+    require(f.products == found.products && f.input == found.input, "roundings of the products and of their input");
   } else if (!single && !f.compiled) {
     require(!found.must_be_exact, "roundings: these small matrices would have them");
   }
@@ -557,13 +578,11 @@ std::vector<std::string> excluded_choices(const MuonFormula& f, const MuonFindin
   require(std::ranges::any_of(found.scales, scales), "scale");
   require(std::ranges::find(found.decays, "lr*wd") != found.decays.end(), "decay: lr*wd");
   if (!found.floors.empty())
-    require(std::ranges::find(found.floors, std::pair{f.floor, f.eps}) != found.floors.end(),
-            "floor of the norm");
+    require(std::ranges::find(found.floors, std::pair{f.floor, f.eps}) != found.floors.end(), "floor of the norm");
   if (f.write == MuonWrite::single || f.compiled || f.free_factor) return excluded;
   const auto writes = [&](const auto& w) {
     const bool scale = std::ranges::find(f.scales, w.second) != f.scales.end();
-    if (w.first == MuonWrite::in_sum && hyper.weight_decay != 0)
-      return f.write == MuonWrite::in_sum && scale;
+    if (w.first == MuonWrite::in_sum && hyper.weight_decay != 0) return f.write == MuonWrite::in_sum && scale;
     return w.first == f.write && (scale || f.write == MuonWrite::rounded_update);
   };
   require(std::ranges::any_of(found.writes, writes), "bits of master");

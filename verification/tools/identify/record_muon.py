@@ -4,7 +4,7 @@
 Every variant of a package starts from random matrices (square, tall, wide, odd) and takes three steps with random
 gradients, from a seed. A safetensors file is written for each step that --keep names: gradient, master and momentum
 before the step, master and momentum after it, each with its shape, and the settings. The variant `edge` has a matrix of
-zeros, one of rank 1, and two that are scaled by 1e-30 and 1e30.
+zeros, one of rank 1, one with a norm near the floors of 1e-7, two that are scaled by 1e-30 and 1e30, and a plain one.
 
 Two dialects are recorded from a published formula, which is written here, because their code is no package:
 Moonlight (examples/toy_train.py) and Dion's Muon (dion/muon.py). `torchtitan` calls the functions of
@@ -47,7 +47,7 @@ FORMS = {
         "cans": {"coefficient_type": "cans"}, "aol": {"coefficient_type": "aol"},
         "deepseekv4": {"coefficient_type": "deepseekv4", "num_ns_steps": 10, "extra_scale_factor": 0.2},
         "fp32": {"fp32_matmul_prec": "highest", "nesterov": True}, "edge": {}}),
-    "deepspeed": ("deepspeed-muon", {"default": {"ns_method": "standard"}, "edge": {"ns_method": "standard"}}),
+    "deepspeed": ("deepspeed-muon", {"default": {"ns_method": "standard"}}),
     "deepspeed-gram": ("deepspeed-muon-gram", {"default": {"ns_method": "gram"}, "edge": {"ns_method": "gram"}}),
     "moonlight": ("moonlight-muon", {"default": {}, "plain": {"nesterov": False}}),
     "dion": ("dion-muon", {"default": {}, "nesterov": {"nesterov": True, "rms": True}}),
@@ -72,14 +72,16 @@ def program(torch, form):
 def parameters_and_gradients(torch, seed, edge):
     """Masters, and the gradients of three steps."""
     draw = torch.Generator().manual_seed(seed)
-    masters = [torch.randn(shape, generator=draw) * 0.05 for shape in SHAPES]
-    gradients = [[torch.randn(shape, generator=draw) * 1e-2 for shape in SHAPES] for _ in range(3)]
+    shapes = SHAPES + [(6, 5), (9, 11)] if edge else SHAPES
+    masters = [torch.randn(shape, generator=draw) * 0.05 for shape in shapes]
+    gradients = [[torch.randn(shape, generator=draw) * 1e-2 for shape in shapes] for _ in range(3)]
     if edge:
         for step in gradients:
             step[0].zero_()
             step[1] = step[1][:, :1] @ step[1][:1, :] * 100
-            step[2] *= 1e-28
+            step[2] *= 1e-5
             step[3] *= 1e32
+            step[4] *= 1e-28
     return masters, gradients
 
 
