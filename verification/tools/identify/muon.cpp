@@ -15,7 +15,7 @@ constexpr double unbounded = std::numeric_limits<double>::infinity();
 constexpr double unit = 0x1p-24;           // of fp32, to nearest
 constexpr double least_norm = 1e-4;        // a floor of at most 1e-7 does not matter above
 constexpr double largest_cost = 0x1p21;    // rows * columns * the smaller of them
-constexpr double most_noise = 0.5;
+constexpr double most_noise = 0.25;
 constexpr double largest_exact = 0.01;     // a factor that is rounded to bf16 is 2^-9 off
 constexpr double single_noise = 0x1p-11;   // of fp32: the Gram form squares the condition of a matrix
 constexpr std::size_t most_matrices = 8;
@@ -117,6 +117,13 @@ struct Scored {
     for (const Fit& fit : fits) sum += fit.scale > 0 ? fit.distance * fit.distance : unbounded;
     return std::sqrt(sum / static_cast<double>(fits.size()));
   }
+  /// The lower middle one: in bf16 a single matrix may be far from its result in fp64.
+  double middle_distance() const {
+    std::vector<double> all;
+    for (const Fit& fit : fits) all.push_back(fit.scale > 0 ? fit.distance : unbounded);
+    std::ranges::sort(all);
+    return all[(all.size() - 1) / 2];
+  }
 };
 
 /// With roundings.
@@ -156,11 +163,11 @@ struct Rounded : Scored {
     for (std::size_t k = 0; k < fits.size(); ++k) count += exact(k) ? 1 : 0;
     return count;
   }
-  /// Nearer to the step: all matrices near, more exact ones, the distance.
+  /// Nearer to the step: more exact matrices, all near, the distance.
   bool before(const Rounded& other) const {
-    if (near() != other.near()) return near();
     const std::ptrdiff_t mine = num_exact(), theirs = other.num_exact();
-    return mine != theirs ? mine > theirs : distance() < other.distance();
+    if (mine != theirs) return mine > theirs;
+    return near() != other.near() ? near() : distance() < other.distance();
   }
 };
 
@@ -244,13 +251,13 @@ class Search {
         }
       }
     }
-    std::ranges::stable_sort(scored_, {}, [](const Scored& s) { return s.distance(); });
+    std::ranges::stable_sort(scored_, {}, [](const Scored& s) { return s.middle_distance(); });
   }
 
   void score_rounded() {
-    const double limit = std::max(0.2, 2 * scored_.front().distance());
+    const double limit = std::max(0.2, 2 * scored_.front().middle_distance());
     for (std::size_t k = 0; k < std::min(most_rounded, scored_.size()); ++k) {
-      if (scored_[k].distance() > limit && k > 0) break;
+      if (scored_[k].middle_distance() > limit && k > 0) break;
       const MuonChoice choice = scored_[k].choice;
       for (const MuonInput input : {MuonInput::bf16_norm_bf16, MuonInput::bf16_first, MuonInput::bf16_last}) {
         for (const MuonProducts products : {MuonProducts::fused, MuonProducts::scaled_factor,
@@ -436,29 +443,36 @@ void find_writes(const RecordedStep& step, MuonFinding& found) {
   }
 }
 
-/// Floors that give the matrices whose norm is near 1e-7.
+/// Floors that give the matrices whose norm is near 1e-7, with a direction that is possible.
 void find_floors(const RecordedStep& step, const Search& search, MuonFinding& found) {
   if (found.tiny == 0 || found.scales.empty()) return;
   const FittingScale scale = found.scales.front();
-  bool shown = false;
+  double tolerance = 0.02;
+  for (const MuonMatrix& m : found.matrices) {
+    if (m.noise < most_noise) tolerance = std::max(tolerance, 4 * m.noise);
+  }
+  std::vector<MuonChoice> possible = found.same;
+  possible.push_back(found.choice);
   for (const NormFloor floor : {NormFloor::add, NormFloor::clamp}) {
     for (const double eps : {1e-7, 1e-8, 1e-15}) {
-      double worst = 0;
-      for (const StepTensor& t : step.tensors) {
-        const Matrix e = search.direction(t, found.choice.direction);
-        const double norm = e.norm();
-        if (t.numel() == 0 || norm >= 1e-5 || norm < 1e-8) continue;
-        shown = true;
-        const double divisor = floor == NormFloor::add ? norm + eps : std::max(norm, eps);
-        const Matrix o = exact_orthogonal(e, found.choice.polynomials, divisor).back();
-        const Fit fit = fitted(t, step.hyper, o);
-        const double want = step.hyper.lr * scale.factor * scale_of(scale.scaling, t.rows, t.columns);
-        worst = std::max({worst, fit.distance, std::fabs(fit.scale / want - 1)});
-      }
-      if (worst <= std::max(0.06, 4 * found.noise())) found.floors.emplace_back(floor, eps);
+      const bool fits = std::ranges::any_of(possible, [&](const MuonChoice& choice) {
+        bool shown = false;
+        for (const StepTensor& t : step.tensors) {
+          const Matrix e = search.direction(t, choice.direction);
+          const double norm = e.norm();
+          if (t.numel() == 0 || norm >= 1e-5 || norm < 1e-9) continue;
+          shown = true;
+          const double divisor = floor == NormFloor::add ? norm + eps : std::max(norm, eps);
+          const Matrix o = exact_orthogonal(e, choice.polynomials, divisor).back();
+          const Fit fit = fitted(t, step.hyper, o);
+          const double want = step.hyper.lr * scale.factor * scale_of(scale.scaling, t.rows, t.columns);
+          if (!(fit.distance <= tolerance && std::fabs(fit.scale / want - 1) <= tolerance)) return false;
+        }
+        return shown;
+      });
+      if (fits) found.floors.emplace_back(floor, eps);
     }
   }
-  if (!shown) found.floors.clear();
 }
 
 /// O of parts of a matrix: rows [k * size, (k + 1) * size) each, or columns.
