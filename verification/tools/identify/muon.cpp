@@ -12,15 +12,19 @@ namespace zeroproof::verification {
 namespace {
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
-constexpr double unit = 0x1p-24;           // of fp32, to nearest
-constexpr double least_norm = 1e-4;        // a floor of at most 1e-7 does not matter above
-constexpr double largest_cost = 0x1p21;    // rows * columns * the smaller of them
+constexpr double unit = 0x1p-24;         // of fp32, to nearest
+constexpr double least_norm = 1e-4;      // a floor of at most 1e-7 does not matter above
+constexpr double largest_cost = 0x1p21;  // rows * columns * the smaller of them
 constexpr double most_noise = 0.25;
-constexpr double largest_exact = 0.01;     // a factor that is rounded to bf16 is 2^-9 off
-constexpr double single_noise = 0x1p-11;   // of fp32: the Gram form squares the condition of a matrix
+constexpr double most_distance = 0.15;
+constexpr double largest_exact = 0.0025;  // a factor that is rounded to bf16 is up to 2^-9 off
+constexpr double largest_of_low_rank =
+    1e-5;  // of rank 1, every polynomial has the same result but for its scale
+constexpr double single_noise =
+    0x1p-11;  // of fp32: the Gram form squares the condition of a matrix
 constexpr std::size_t most_matrices = 8;
 constexpr int most_steps = 12;
-constexpr std::size_t most_rounded = 16;   // choices that are evaluated with roundings
+constexpr std::size_t most_rounded = 16;  // choices that are evaluated with roundings
 
 constexpr MuonDirection directions[] = {MuonDirection::momentum, MuonDirection::nesterov,
                                         MuonDirection::nesterov_corrected};
@@ -133,7 +137,8 @@ struct Rounded : Scored {
   std::vector<double> noises;
 
   bool exact(std::size_t k) const {
-    return input != MuonInput::fp32 && fits[k].distance < std::min(noises[k] / 8, largest_exact);
+    const double most = noises[k] < most_noise ? largest_exact : largest_of_low_rank;
+    return input != MuonInput::fp32 && fits[k].distance < std::min(noises[k] / 8, most);
   }
   /// The largest distance of a right update: the noise of one matrix is a draw, so that of all is considered too.
   double allowed(std::size_t k) const {
@@ -145,7 +150,8 @@ struct Rounded : Scored {
     }
     const double all = count > 0 ? std::sqrt(sum / count) : 0;
     const double noise = 4 * std::max(noises[k], all) + fits[k].resolution;
-    return input == MuonInput::fp32 ? std::max(noise, single_noise) : noise;
+    return input == MuonInput::fp32 ? std::max(noise, single_noise)
+                                    : std::min(noise, most_distance);
   }
   /// Roundings that are as large as the result leave nothing to compare: of a matrix of low rank, for example.
   bool shows(std::size_t k) const { return exact(k) || noises[k] < most_noise; }
@@ -259,14 +265,17 @@ class Search {
     for (std::size_t k = 0; k < std::min(most_rounded, scored_.size()); ++k) {
       if (scored_[k].middle_distance() > limit && k > 0) break;
       const MuonChoice choice = scored_[k].choice;
-      for (const MuonInput input : {MuonInput::bf16_norm_bf16, MuonInput::bf16_first, MuonInput::bf16_last}) {
-        for (const MuonProducts products : {MuonProducts::fused, MuonProducts::scaled_factor,
-                                            MuonProducts::scaled_product, MuonProducts::partly_fused})
+      for (const MuonInput input :
+           {MuonInput::bf16_norm_bf16, MuonInput::bf16_first, MuonInput::bf16_last}) {
+        for (const MuonProducts products :
+             {MuonProducts::fused, MuonProducts::scaled_factor, MuonProducts::scaled_product,
+              MuonProducts::partly_fused})
           rounded_.push_back(rounded(choice, products, input));
       }
       rounded_.push_back(rounded(choice, MuonProducts::single, MuonInput::fp32));
     }
-    std::ranges::stable_sort(rounded_, [](const Rounded& a, const Rounded& b) { return a.before(b); });
+    std::ranges::stable_sort(rounded_,
+                             [](const Rounded& a, const Rounded& b) { return a.before(b); });
   }
 
   Rounded rounded(MuonChoice choice, MuonProducts products, MuonInput input) const {
@@ -313,7 +322,8 @@ class Search {
         ++found_.unclear;
         continue;
       }
-      if (expected_flips(*m.tensor, best.choice.polynomials.steps) < 0.125) found_.must_be_exact = true;
+      if (expected_flips(*m.tensor, best.choice.polynomials.steps) < 0.125)
+        found_.must_be_exact = true;
       found_.matrices.push_back(m);
     }
     find_alternatives(best);
@@ -432,7 +442,9 @@ void find_writes(const RecordedStep& step, MuonFinding& found) {
           const double z = scale_of(scaling, t.rows, t.columns);
           for (std::size_t i = 0; i < t.numel(); ++i, ++all) {
             const float got = t.after.master[i];
-            wrong += same_value(written(form, fused, step.hyper, z, t.before.master[i], got), got) ? 0 : 1;
+            wrong += same_value(written(form, fused, step.hyper, z, t.before.master[i], got), got)
+                         ? 0
+                         : 1;
           }
         }
         if (wrong * 100 > all) continue;
@@ -465,8 +477,10 @@ void find_floors(const RecordedStep& step, const Search& search, MuonFinding& fo
           const double divisor = floor == NormFloor::add ? norm + eps : std::max(norm, eps);
           const Matrix o = exact_orthogonal(e, choice.polynomials, divisor).back();
           const Fit fit = fitted(t, step.hyper, o);
-          const double want = step.hyper.lr * scale.factor * scale_of(scale.scaling, t.rows, t.columns);
-          if (!(fit.distance <= tolerance && std::fabs(fit.scale / want - 1) <= tolerance)) return false;
+          const double want =
+              step.hyper.lr * scale.factor * scale_of(scale.scaling, t.rows, t.columns);
+          if (!(fit.distance <= tolerance && std::fabs(fit.scale / want - 1) <= tolerance))
+            return false;
         }
         return shown;
       });
@@ -491,7 +505,8 @@ Matrix orthogonal_parts(const Matrix& e, Polynomials polynomials, std::size_t pa
     }
     const Matrix result = exact_orthogonal(part, polynomials, part.norm()).back();
     for (std::size_t i = 0; i < part.rows; ++i) {
-      for (std::size_t j = 0; j < part.columns; ++j) o.values[at(i, j)] = result.values[i * part.columns + j];
+      for (std::size_t j = 0; j < part.columns; ++j)
+        o.values[at(i, j)] = result.values[i * part.columns + j];
     }
   }
   return o;
@@ -500,20 +515,24 @@ Matrix orthogonal_parts(const Matrix& e, Polynomials polynomials, std::size_t pa
 /// What gives a step that no choice does.
 void find_hint(const RecordedStep& step, const Search& search, MuonFinding& found) {
   constexpr double close = 0.1;
-  if (found.distance() < close && found.choice.polynomials.steps == 0) return;
-  for (const std::size_t parts : {2U, 3U, 4U, 8U}) {
+  const auto all_close = [&](Polynomials polynomials, MuonDirection which, std::size_t parts,
+                             bool rows) {
+    return std::ranges::all_of(found.matrices, [&](const MuonMatrix& m) {
+      const Matrix e = search.direction(*m.tensor, which);
+      const Fit fit = fitted(*m.tensor, step.hyper, orthogonal_parts(e, polynomials, parts, rows));
+      return fit.distance < close && (parts > 1) == (fit.scale > 0);
+    });
+  };
+  for (const std::size_t parts : {1U, 2U, 3U, 4U, 8U}) {
     for (const bool rows : {true, false}) {
-      for (const Polynomials polynomials :
-           {Polynomials{NewtonSchulzSet::simple, 5}, Polynomials{NewtonSchulzSet::quintic, 5},
-            Polynomials{NewtonSchulzSet::polar_express_dion, 5}}) {
+      for (const NewtonSchulzSet set : {NewtonSchulzSet::simple, NewtonSchulzSet::quintic,
+                                        NewtonSchulzSet::polar_express_dion}) {
         for (const MuonDirection which : directions) {
-          const bool fits = std::ranges::all_of(found.matrices, [&](const MuonMatrix& m) {
-            const Matrix e = search.direction(*m.tensor, which);
-            return fitted(*m.tensor, step.hyper, orthogonal_parts(e, polynomials, parts, rows)).distance < close;
-          });
-          if (!fits) continue;
-          found.hint = "as if Newton-Schulz took " + std::to_string(parts) + " parts of the " +
-                       (rows ? "rows" : "columns") + " of each matrix by itself";
+          if (!all_close({set, 5}, which, parts, rows)) continue;
+          found.hint = parts == 1 ? "the update has the wrong sign"
+                                  : "as if Newton-Schulz took " + std::to_string(parts) +
+                                        " parts of the " + (rows ? "rows" : "columns") +
+                                        " of each matrix by itself";
           return;
         }
       }
@@ -580,8 +599,10 @@ std::vector<std::string> excluded_choices(const MuonFormula& f, const MuonFindin
   require(std::ranges::any_of(told, takes), "direction and polynomials");
   const bool single = f.input == MuonInput::fp32;
   require(single == (found.input == MuonInput::fp32), single ? "products: fp32" : "products: bf16");
-  if (found.exact && !single) {  // a compiled step has no roundings of these, unless its compiler is off
-    require(f.products == found.products && f.input == found.input, "roundings of the products and of their input");
+  if (found.exact &&
+      !single) {  // a compiled step has no roundings of these, unless its compiler is off
+    require(f.products == found.products && f.input == found.input,
+            "roundings of the products and of their input");
   } else if (!single && !f.compiled) {
     require(!found.must_be_exact, "roundings: these small matrices would have them");
   }
@@ -592,11 +613,13 @@ std::vector<std::string> excluded_choices(const MuonFormula& f, const MuonFindin
   require(std::ranges::any_of(found.scales, scales), "scale");
   require(std::ranges::find(found.decays, "lr*wd") != found.decays.end(), "decay: lr*wd");
   if (!found.floors.empty())
-    require(std::ranges::find(found.floors, std::pair{f.floor, f.eps}) != found.floors.end(), "floor of the norm");
+    require(std::ranges::find(found.floors, std::pair{f.floor, f.eps}) != found.floors.end(),
+            "floor of the norm");
   if (f.write == MuonWrite::single || f.compiled || f.free_factor) return excluded;
   const auto writes = [&](const auto& w) {
     const bool scale = std::ranges::find(f.scales, w.second) != f.scales.end();
-    if (w.first == MuonWrite::in_sum && hyper.weight_decay != 0) return f.write == MuonWrite::in_sum && scale;
+    if (w.first == MuonWrite::in_sum && hyper.weight_decay != 0)
+      return f.write == MuonWrite::in_sum && scale;
     return w.first == f.write && (scale || f.write == MuonWrite::rounded_update);
   };
   require(std::ranges::any_of(found.writes, writes), "bits of master");

@@ -29,7 +29,7 @@ struct MuonMatrix {
   double scale = 0;        ///< of O, without the learning rate
   double decay = 0;        ///< of the parameter: lr * weight_decay
   double decay_error = 0;  ///< of decay
-  bool exact = false;      ///< so near that O has the roundings of the choice, but for single values
+  bool exact = false;  ///< so near that O has the roundings of the choice, but for single values
 };
 
 /// A choice beside the nearest one.
@@ -49,22 +49,23 @@ struct MuonFinding {
   std::vector<MuonMatrix> matrices;      ///< evaluated ones
   /// Others: without a direction, near the floor, too large, with roundings as large as the result (of low rank).
   std::int64_t zeros = 0, tiny = 0, large = 0, unclear = 0;
-  bool zeros_moved = false;              ///< a matrix without a direction changed by more than its decay
+  bool zeros_moved = false;  ///< a matrix without a direction changed by more than its decay
 
   MuonChoice choice;
   MuonProducts products = MuonProducts::fused;
   MuonInput input = MuonInput::bf16_norm_bf16;
-  bool near = false;        ///< every matrix is within its allowed distance
-  bool exact = false;       ///< some matrices are, so that products and input are known
-  bool must_be_exact = false;  ///< a matrix is so small that its roundings would be seen
+  bool near = false;             ///< every matrix is within its allowed distance
+  bool exact = false;            ///< some matrices are, so that products and input are known
+  bool must_be_exact = false;    ///< a matrix is so small that its roundings would be seen
   std::vector<MuonChoice> same;  ///< other choices that this step does not distinguish from it
   std::optional<MuonAlternative> next;  ///< the nearest of all others
 
-  std::vector<FittingScale> scales;     ///< all that fit
-  std::vector<std::string> decays;      ///< names of all that fit, "lr*wd" first
-  std::vector<std::pair<MuonWrite, MuonScaling>> writes;  ///< that have the bits of master, O being any bf16
+  std::vector<FittingScale> scales;  ///< all that fit
+  std::vector<std::string> decays;   ///< names of all that fit, "lr*wd" first
+  std::vector<std::pair<MuonWrite, MuonScaling>>
+      writes;  ///< that have the bits of master, O being any bf16
   std::vector<std::pair<NormFloor, double>> floors;  ///< that fit; empty if no matrix shows it
-  std::string hint;  ///< of a step that no choice gives
+  std::string hint;                                  ///< of a step that no choice gives
 
   double distance() const;  ///< root mean square
   double noise() const;

@@ -46,13 +46,14 @@ std::string matrices_text(const MuonFinding& found) {
   for (const MuonMatrix& m : found.matrices) {
     text += fmt::format("    {:<11} {} x {}: distance {:.1e}, noise {:.1e}{}, scale {:.5g}\n",
                         m.tensor->name.empty() ? "the matrix" : m.tensor->name, m.tensor->rows,
-                        m.tensor->columns, m.distance, m.noise, m.exact ? ", with its roundings" : "",
-                        m.scale);
+                        m.tensor->columns, m.distance, m.noise,
+                        m.exact ? ", with its roundings" : "", m.scale);
   }
   const auto other = [&](std::int64_t count, const char* what) {
     return count == 0 ? "" : fmt::format("    {} more: {}\n", count, what);
   };
-  return text + other(found.zeros, "the direction is zero") + other(found.tiny, "a norm below 1e-4") +
+  return text + other(found.zeros, "the direction is zero") +
+         other(found.tiny, "a norm below 1e-4") +
          other(found.large, "too large, or no finite norm") +
          other(found.unclear, "roundings as large as the result, as of a low rank");
 }
@@ -65,14 +66,15 @@ std::string direction_text(MuonDirection direction) {
 }
 
 std::string products_text(MuonProducts products) {
-  constexpr const char* texts[] = {"sums rounded once (addmm)", "b*A + (c*A) @ A, each operation rounded",
-                                   "b*A + c*(A @ A), each operation rounded",
-                                   "addmm of b*A and c*A, both rounded", "fp32"};
+  constexpr const char* texts[] = {
+      "sums rounded once (addmm)", "b*A + (c*A) @ A, each operation rounded",
+      "b*A + c*(A @ A), each operation rounded", "addmm of b*A and c*A, both rounded", "fp32"};
   return texts[static_cast<int>(products)];
 }
 
 std::string input_text(MuonInput input) {
-  constexpr const char* texts[] = {"bf16 before the norm, which is bf16", "bf16 before the norm, which is not rounded",
+  constexpr const char* texts[] = {"bf16 before the norm, which is bf16",
+                                   "bf16 before the norm, which is not rounded",
                                    "bf16 after the norm", "fp32"};
   return texts[static_cast<int>(input)];
 }
@@ -80,7 +82,8 @@ std::string input_text(MuonInput input) {
 std::string scaling_text(MuonScaling scaling) {
   switch (scaling.scale) {
     case MuonScale::original:
-      return scaling.exchanged ? "sqrt(max(1, columns/rows))" : "original, sqrt(max(1, rows/columns))";
+      return scaling.exchanged ? "sqrt(max(1, columns/rows))"
+                               : "original, sqrt(max(1, rows/columns))";
     case MuonScale::spectral:
       return "spectral, sqrt(max(rows, columns))";
     case MuonScale::match_rms_adamw:
@@ -101,7 +104,8 @@ std::string write_text(MuonWrite write) {
 }
 
 std::string floor_text(NormFloor floor, double eps) {
-  return floor == NormFloor::add ? fmt::format("norm + {:g}", eps) : fmt::format("max(norm, {:g})", eps);
+  return floor == NormFloor::add ? fmt::format("norm + {:g}", eps)
+                                 : fmt::format("max(norm, {:g})", eps);
 }
 
 std::string polynomials_text(const Polynomials& polynomials) {
@@ -115,31 +119,35 @@ std::vector<std::pair<std::string, std::string>> muon_choices(const MuonFormula&
   const auto set_name = [](NewtonSchulzSet set) {
     return std::string(newton_schulz_sets[static_cast<std::size_t>(set)].name);
   };
-  return {{"momentum", family_text(f.family)},
-          {"direction", listed(f.directions, ", or ", direction_text)},
-          {"polynomials", listed(f.sets, ", ", set_name)},
-          {"products", f.compiled ? "bf16, fused by a compiler" : products_text(f.products)},
-          {"input", input_text(f.input)},
-          {"floor", floor_text(f.floor, f.eps)},
-          {"scale", listed(f.scales, "; ", scaling_text) + (f.free_factor ? "; times a setting" : "")},
-          {"master", write_text(f.write)}};
+  return {
+      {"momentum", family_text(f.family)},
+      {"direction", listed(f.directions, ", or ", direction_text)},
+      {"polynomials", listed(f.sets, ", ", set_name)},
+      {"products", f.compiled ? "bf16, fused by a compiler" : products_text(f.products)},
+      {"input", input_text(f.input)},
+      {"floor", floor_text(f.floor, f.eps)},
+      {"scale", listed(f.scales, "; ", scaling_text) + (f.free_factor ? "; times a setting" : "")},
+      {"master", write_text(f.write)}};
 }
 
 std::string muon_text(const MuonFinding& found) {
   std::string text = "orthogonal matrix\n" + matrices_text(found);
-  text += line("momentum", found.families.empty() ? "neither ema nor heavy ball"
-                           : (listed(found.families, " or ", family_text)) +
-                                 (found.coupled ? ", of the gradient with weight decay" : ""));
+  text += line("momentum", found.families.empty()
+                               ? "neither ema nor heavy ball"
+                               : (listed(found.families, " or ", family_text)) +
+                                     (found.coupled ? ", of the gradient with weight decay" : ""));
   if (found.matrices.empty()) return text;
   if (!found.near) {
-    return text + line("nearest", fmt::format("{}, distance {:.1e}, noise {:.1e}", choice_text(found.choice),
-                                              found.distance(), found.noise()));
+    return text +
+           line("nearest", fmt::format("{}, distance {:.1e}, noise {:.1e}",
+                                       choice_text(found.choice), found.distance(), found.noise()));
   }
   text += line("direction", direction_text(found.choice.direction));
   text += line("polynomials", polynomials_text(found.choice.polynomials));
   for (const MuonChoice& same : found.same) text += line("  not told", choice_text(same));
   if (found.next) {
-    text += line("  next", fmt::format("{}, distance {:.1e}", choice_text(found.next->choice), found.next->distance));
+    text += line("  next", fmt::format("{}, distance {:.1e}", choice_text(found.next->choice),
+                                       found.next->distance));
   }
   const bool single = found.input == MuonInput::fp32;
   const char* unseen = "bf16; its roundings are not told";
@@ -150,14 +158,18 @@ std::string muon_text(const MuonFinding& found) {
                                                  return floor_text(f.first, f.second);
                                                }));
   text += line("scale", found.scales.empty() ? "none that is known" : scales_text(found.scales));
-  text += line("decay", found.decays.empty() ? fmt::format("none that is known: {:.4g} of the parameter",
-                                                           found.matrices.front().decay)
-                                             : listed(found.decays, ", or ", [](const std::string& s) { return s; }));
+  text += line(
+      "decay",
+      found.decays.empty()
+          ? fmt::format("none that is known: {:.4g} of the parameter", found.matrices.front().decay)
+          : listed(found.decays, ", or ", [](const std::string& s) { return s; }));
   const auto bits = [](const auto& write) {
-    return write_text(write.first) + (write.first == MuonWrite::rounded_update ? "" : ", z: " + scaling_text(write.second));
+    return write_text(write.first) +
+           (write.first == MuonWrite::rounded_update ? "" : ", z: " + scaling_text(write.second));
   };
-  return text + line("master", found.writes.empty() ? "its bits are not those of a known form with O in bf16"
-                                                    : listed(found.writes, ", or ", bits));
+  return text + line("master", found.writes.empty()
+                                   ? "its bits are not those of a known form with O in bf16"
+                                   : listed(found.writes, ", or ", bits));
 }
 
 std::string muon_verdict(const MuonFinding& found) {
@@ -165,8 +177,10 @@ std::string muon_verdict(const MuonFinding& found) {
   if (found.families.empty()) text += "the momentum is neither ema nor heavy ball; ";
   if (found.zeros_moved) text += "a matrix without a direction moved; ";
   if (!found.near) {
-    text += fmt::format("no polynomials give the update: the nearest are {} times their noise away; ",
-                        fmt::format("{:.3g}", found.noise() > 0 ? found.distance() / found.noise() : found.distance()));
+    text +=
+        fmt::format("no polynomials give the update: the nearest are {} times their noise away; ",
+                    fmt::format("{:.3g}", found.noise() > 0 ? found.distance() / found.noise()
+                                                            : found.distance()));
   } else if (found.choice.polynomials.steps == 0) {
     text += "the update is the momentum itself, without Newton-Schulz; ";
   }
