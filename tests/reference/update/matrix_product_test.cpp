@@ -1,7 +1,9 @@
 // Matrix products by hand: the order of the terms, their rounding, and special values (R27).
 
+#include <array>
 #include <cmath>
 
+#include "common/base/float_formats.hpp"
 #include "reference/operations.hpp"
 #include "tests/reference/support.hpp"
 
@@ -88,6 +90,9 @@ TEST_CASE("matrix product: a term is rounded once, with its sum") {
   const float x = 1 + 0x1p-12F;
   CHECK(of_rows(fp32, last_two(-1, x), last_two(1, x)) == bits(0x1p-11F + 0x1p-24F));
   CHECK(of_rows(bf16, last_two(-1, x), last_two(1, x)) == bits(0.0F));  // x is 1
+  // The product is 2^-24 + 2^-57, just above half of the last bit of 1: fp64 does not hold the sum.
+  CHECK(of_rows(fp32, last_two(1, 1 + 0x1p-11F),
+                last_two(1, 0x1p-24F * (1 - 0x1p-11F + 0x1p-22F))) == bits(1 + 0x1p-23F));
   for (const MatrixFactors factors : {bf16, fp32}) {
     // 2^-150 is rounded to 0 alone, and with 2^-149 to 2^-148.
     CHECK(of_rows(factors, last_two(0x1p-74F, 0x1p-75F), last_two(0x1p-75F, 0x1p-75F)) ==
@@ -98,6 +103,34 @@ TEST_CASE("matrix product: a term is rounded once, with its sum") {
     // 2^128 is infinite alone.
     CHECK(of_rows(factors, last_two(-0x1p127F, 0x1p127F), last_two(1, 2)) == bits(0x1p127F));
     CHECK(of_rows(factors, {0x1p127F}, {2}) == bits(inf32));
+  }
+}
+
+TEST_CASE("matrix product: terms of any size are those of std::fma") {
+  constexpr std::int64_t rows = 150, inner = 17;
+  for (const int spread : {4, 20, 126}) {  // exponents of the factors
+    std::vector<float> x = random_values(rows * inner, 21, spread);
+    std::vector<float> y = random_values(rows * inner, 22, spread);
+    for (const MatrixFactors factors : {fp32, bf16}) {
+      if (factors == bf16) {
+        for (std::vector<float>* values : {&x, &y})
+          for (float& value : *values) value = to_float(to_bf16(value));
+      }
+      const std::vector<float> p = product(factors, rows, rows, inner, x, y);
+      std::int64_t differing = 0;
+      for (std::int64_t i = 0; i < rows; ++i) {
+        for (std::int64_t j = 0; j < rows; ++j) {
+          std::array<float, 8> s{};
+          for (std::int64_t b = 0; b < 8; ++b) {
+            for (std::int64_t q = inner * b / 8; q < inner * (b + 1) / 8; ++q)
+              s[b] = std::fma(x[i * inner + q], y[j * inner + q], s[b]);
+          }
+          const float sum = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+          differing += bits(p[i * rows + j]) == bits(sum) ? 0 : 1;
+        }
+      }
+      CHECK(differing == 0);
+    }
   }
 }
 
