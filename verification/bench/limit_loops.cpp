@@ -183,8 +183,9 @@ inline Lanes multiplied_and_added(Lanes x, Lanes y, Lanes s) { return x * y + s;
 float chains(i64 count) {
   constexpr int independent = 10;
   constexpr i64 lanes = sizeof(Lanes) / sizeof(float);
-  Lanes sums[independent] = {};
   const Lanes x = Lanes{} + 0.5F, y = Lanes{} + 1.5F;  // every chain converges
+  Lanes sums[independent];
+  for (int c = 0; c < independent; ++c) sums[c] = x + static_cast<float>(c);  // no two are one
   for (i64 i = 0; i < count; i += independent * lanes) {
     for (int c = 0; c < independent; ++c) sums[c] = multiplied_and_added(sums[c], x, y);
   }

@@ -17,7 +17,7 @@ constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 
 void require_matrix(const char* op, const char* name, std::int64_t rows, std::int64_t columns,
                     std::size_t numel) {
-  ZP_CHECK(static_cast<std::size_t>(rows * columns) == numel, ErrorCode::invalid_argument,
+  ZP_CHECK(has_numel(rows, columns, numel), ErrorCode::invalid_argument,
            std::string(op) + ": " + name + " has " + std::to_string(numel) + " elements and " +
                std::to_string(rows) + " rows of " + std::to_string(columns),
            "rows follow each other without gaps", "pass a view of the whole matrix");
@@ -33,12 +33,14 @@ float* MatrixMultiplier::Scratch::of(std::int64_t wanted) {
   return memory.get();
 }
 
-void MatrixMultiplier::pack(const MatrixFactor& left, const MatrixFactor& right, std::int64_t inner,
-                            bool rounds) {
+MatrixMultiplier::Panels MatrixMultiplier::pack(const MatrixFactor& left, const MatrixFactor& right,
+                                                std::int64_t inner, bool rounds) {
   const std::int64_t down = round_up(left.rows, kernels_.tile_rows) / kernels_.tile_rows;
   const std::int64_t across = round_up(right.rows, kernels_.tile_columns) / kernels_.tile_columns;
-  float* const rows = left_.of(down * kernels_.tile_rows * inner);
-  float* const columns = right_.of(across * kernels_.tile_columns * inner);
+  const std::int64_t left_numel = down * kernels_.tile_rows * inner;
+  // One block of memory: the usual malloc gives two of them back to the system, page by page, after every product.
+  float* const rows = panels_.of(left_numel + across * kernels_.tile_columns * inner);
+  float* const columns = rows + left_numel;
   const auto panel = [&](const MatrixFactor& factor, std::int64_t lanes, std::int64_t at,
                          float* memory) {
     kernels_.pack(factor, at * lanes, lanes, inner, rounds, memory + at * lanes * inner);
@@ -50,12 +52,14 @@ void MatrixMultiplier::pack(const MatrixFactor& left, const MatrixFactor& right,
                      if (p >= down) panel(right, kernels_.tile_columns, p - down, columns);
                    }
                  });
+  return {rows, columns};
 }
 
 void MatrixMultiplier::multiply(const MatrixFactor& left, const MatrixFactor& right,
                                 std::int64_t inner, bool rounds, bool symmetric,
                                 const ProductEnd& end, float* product) {
-  pack(left, right, inner, rounds);
+  if (left.rows == 0 || right.rows == 0) return;
+  const Panels panels = pack(left, right, inner, rounds);
   // Blocks of tiles whose panels and sums stay in the second cache.
   const std::int64_t height = round_up(96, kernels_.tile_rows);
   const std::int64_t width = round_up(96, kernels_.tile_columns);
@@ -70,7 +74,7 @@ void MatrixMultiplier::multiply(const MatrixFactor& left, const MatrixFactor& ri
       [&](std::int64_t begin, std::int64_t, Scratch& partials) {
         const auto [i, j] = corners[begin / block_numel];
         kernels_.product_block(
-            {left_.of(0), right_.of(0), inner, i, std::min(i + height, left.rows), j,
+            {panels.left, panels.right, inner, i, std::min(i + height, left.rows), j,
              std::min(j + width, right.rows), symmetric, product, right.rows,
              partials.of(product_slots * height * width)},
             end);

@@ -1,12 +1,19 @@
 #pragma once
 // Products of R27 with an operation on every element of the result.
 
+#include <cstddef>
 #include <memory>
 
 #include "common/base/exec.hpp"
 #include "cuda/host/simd/matrix_kernels.hpp"
 
 namespace zeroproof::cuda::host {
+
+/// Whether rows * columns is numel, for any extents >= 0: the product may be too large for an integer.
+constexpr bool has_numel(std::int64_t rows, std::int64_t columns, std::size_t numel) {
+  const auto r = static_cast<std::size_t>(rows);
+  return rows == 0 ? numel == 0 : numel % r == 0 && numel / r == static_cast<std::size_t>(columns);
+}
 
 /// Multiplies matrices with scratch memory that later products use again.
 class MatrixMultiplier {
@@ -29,11 +36,16 @@ class MatrixMultiplier {
     float* of(std::int64_t wanted);
   };
 
-  void pack(const MatrixFactor& left, const MatrixFactor& right, std::int64_t inner, bool rounds);
+  struct Panels {
+    const float* left;
+    const float* right;
+  };
+
+  Panels pack(const MatrixFactor& left, const MatrixFactor& right, std::int64_t inner, bool rounds);
 
   const Exec& exec_;
   const MatrixKernels& kernels_;
-  Scratch left_, right_, partials_;
+  Scratch panels_, partials_;
 };
 
 }  // namespace zeroproof::cuda::host

@@ -27,11 +27,10 @@ void check(const NewtonSchulzOptions& options, std::int64_t rows, std::int64_t c
           "the matrix has " + std::to_string(rows) + " rows and " + std::to_string(columns) +
               " columns",
           "no matrix has such an extent", "use 0 or more");
-  const auto numel = static_cast<std::size_t>(rows * columns);
-  require(matrix == numel && orthogonal == numel,
-          "matrix has " + std::to_string(matrix) + " elements, orthogonal " +
-              std::to_string(orthogonal) + ", and " + std::to_string(rows) + " rows of " +
-              std::to_string(columns) + " have " + std::to_string(numel),
+  require(has_numel(rows, columns, matrix) && orthogonal == matrix,
+          "matrix has " + std::to_string(matrix) + " elements and orthogonal " +
+              std::to_string(orthogonal) + " for " + std::to_string(rows) + " rows of " +
+              std::to_string(columns),
           "rows follow each other without gaps", "pass views of the whole matrix");
 }
 

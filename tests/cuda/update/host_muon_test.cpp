@@ -379,6 +379,17 @@ TEST_CASE("Muon operations: refused extents, views and options") {
   expect_error(invalid_argument, product(3, 2, 3), "left has 6 elements");
   expect_error(invalid_argument, product(2, 3, 3), "right has 6 elements");
   expect_error(invalid_argument, product(3, 3, 2), "product has 4 elements");
+  // Products of extents that no integer holds.
+  const std::int64_t far = std::int64_t{1} << 32;
+  Values none;
+  CHECK_NOTHROW(
+      host::matrix_product({}, MatrixFactors::bf16, 0, far * (far / 4), 0, none, none, none));
+  expect_error(
+      invalid_argument,
+      [&] { host::matrix_product({}, MatrixFactors::bf16, far, far, 0, none, none, none); },
+      "product has 0 elements");
+  expect_error(
+      invalid_argument, [&] { host::newton_schulz({}, {}, far, far, none, none); }, "0 elements");
   const auto iterate = [&](int steps, double eps, std::int64_t rows, std::int64_t columns) {
     return [=, &six] {
       NewtonSchulzOptions options;
