@@ -1,4 +1,5 @@
-// The passes over matrices of the rule muon (R28): momentum before Newton-Schulz, the update after it.
+// The passes over matrices of the rule muon (R28): momentum before Newton-Schulz, the update after
+// it.
 
 #include "cuda/device/kernels/layers/row_of.cuh"
 #include "cuda/device/kernels/update/muon_element.cuh"

@@ -8,8 +8,9 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// The matrix as kernels find the part of an element. Its elements have the numbers of their places: those of the
-/// undistributed model, or without undistributed matrices those of this rank's tensor.
+/// The matrix as kernels find the part of an element. Its elements have the numbers of their
+/// places: those of the undistributed model, or without undistributed matrices those of this rank's
+/// tensor.
 device::StepMatrix step_matrix(const OptimizerSetup& setup, const WholeMatrix& matrix) {
   const bool local = setup.matrices.empty() && !setup.placement.empty();
   return {.num_parts = matrix.alike ? 1 : static_cast<std::int64_t>(matrix.parts.size()),

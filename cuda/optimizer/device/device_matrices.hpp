@@ -10,11 +10,13 @@
 
 namespace zeroproof::cuda {
 
-/// The matrices of a rank in a step on a device (R28), as pieces of work without host reads in between. All matrices
-/// are exchanged in every step: the elements of one without a gradient are +0.
+/// The matrices of a rank in a step on a device (R28), as pieces of work without host reads in
+/// between. All matrices are exchanged in every step: the elements of one without a gradient are
+/// +0.
 class DeviceMatrices {
  public:
-  /// memory: of the step; its matrices are set. The shard has matrices; it and the comm_groups outlive this.
+  /// memory: of the step; its matrices are set. The shard has matrices; it and the comm_groups
+  /// outlive this.
   DeviceMatrices(const RankShard& shard, const CommGroups& comm_groups, device::StepMemory& memory);
 
   /// The step of the tensors that are no matrices.

@@ -13,18 +13,19 @@ namespace zeroproof::cuda {
 /// Executes the exchange of a rank in the space of its buffers.
 class MatrixMoves {
  public:
-  /// comm_groups: communicators in that space. The shard, which has matrices, and they outlive this. rest_numel:
-  /// elements of memory behind the largest batch, for the caller.
+  /// comm_groups: communicators in that space. The shard, which has matrices, and they outlive
+  /// this. rest_numel: elements of memory behind the largest batch, for the caller.
   MatrixMoves(const RankShard& shard, const CommGroups& comm_groups, std::int64_t rest_numel = 0);
 
-  /// Elements of the updated matrices of a batch: from the buffers of the shards into whole matrices on the ranks that
-  /// gather them. Returns their memory, [most_numel + rest_numel], which is valid until the next batch is gathered.
-  /// Collective over comm (from stage 1 on) and tp.
+  /// Elements of the updated matrices of a batch: from the buffers of the shards into whole
+  /// matrices on the ranks that gather them. Returns their memory, [most_numel + rest_numel], which
+  /// is valid until the next batch is gathered. Collective over comm (from stage 1 on) and tp.
   float* gather(const MatrixBatch& batch, const MatrixExchange::Updated& updated);
-  /// The way back of the batch that was gathered last. Collective over comm, if the exchange returns elements.
+  /// The way back of the batch that was gathered last. Collective over comm, if the exchange
+  /// returns elements.
   void scatter();
 
-  /// Whether other ranks take part in gather() of any batch; in scatter().
+  /// Whether other ranks take part in any batch.
   bool joins() const;
 
  private:

@@ -1,5 +1,5 @@
-// Steps of Muon on a device (R28) with the bits of the host on every partition: in phases, in two passes, enqueued and
-// replayed.
+// Steps of Muon on a device (R28) with the bits of the host on every partition: in phases, in two
+// passes, enqueued and replayed.
 
 #include <doctest.h>
 

@@ -1,5 +1,5 @@
-// Matrix products and the operations of Muon on a device against plain loops, bit for bit. tests/cuda/device/sim runs
-// the same file on the simulated device.
+// Matrix products and the operations of Muon on a device against plain loops, bit for bit.
+// tests/cuda/device/sim runs the same file on the simulated device.
 
 #include <doctest.h>
 

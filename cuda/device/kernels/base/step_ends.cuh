@@ -4,8 +4,8 @@
 
 namespace zeroproof::cuda::device {
 
-/// Two words in device memory that end a step (R6): where one of them is not 0, kernels do nothing. Null pointers:
-/// none.
+/// Two words in device memory that end a step (R6): where one of them is not 0, kernels do nothing.
+/// Null pointers: none.
 struct StepEnds {
   const std::uint32_t* halt = nullptr;
   const std::uint32_t* skipped = nullptr;

@@ -1,6 +1,7 @@
 #pragma once
-// Products of R27. A block of threads computes tiles of the product, a thread 4 x 4 elements of a tile in registers.
-// The 8 sums of an element are folded as their blocks end, so that at most four of them exist.
+// Products of R27. A block of threads computes tiles of the product, a thread 4 x 4 elements of a
+// tile in registers. The 8 sums of an element are folded as their blocks end, so that at most four
+// of them exist.
 
 #include "common/contracts/matrix_product.hpp"
 #include "cuda/device/kernels/base/pack.cuh"
@@ -26,8 +27,9 @@ struct ProductJob {
   float left_scale = 1;  // with scales_left: factors are round(left_scale * left_iq)
   bool scales_left = false;
 
-  // With `added`, product_ij = round(w + p), w = added_scale * added_ij, p = product_scale * P_ij, where each of P_ij,
-  // w and p is rounded too with rounds_each. Without: P_ij, rounded with rounds_product.
+  // With `added`, product_ij = round(w + p), w = added_scale * added_ij, p = product_scale * P_ij,
+  // where each of P_ij, w and p is rounded too with rounds_each. Without: P_ij, rounded with
+  // rounds_product.
   const float* added = nullptr;  // [rows, columns]
   float added_scale = 1;
   float product_scale = 1;
@@ -45,11 +47,12 @@ inline constexpr int own = 4;     // rows, and columns, per thread
 inline constexpr int side = tile / own;
 static_assert(side * side == block_threads && own == 16 / sizeof(float));
 
-/// Rows of an operand in shared memory: term q of row r is element q * pitch + r. Longer than a tile, so that threads
-/// that store terms of one row use several banks.
+/// Rows of an operand in shared memory: term q of row r is element q * pitch + r. Longer than a
+/// tile, so that threads that store terms of one row use several banks.
 inline constexpr int pitch = tile + own;
 
-/// Terms [first, first + count) of the tile's rows of an operand [width, inner]; +0 beyond the last row.
+/// Terms [first, first + count) of the tile's rows of an operand [width, inner]; +0 beyond the last
+/// row.
 template <class Load>
 ZP_DEVICE inline void load_rows(std::int64_t first_row, std::int64_t width, std::int64_t first,
                                 int count, const Load& load, float* to) {
@@ -60,7 +63,8 @@ ZP_DEVICE inline void load_rows(std::int64_t first_row, std::int64_t width, std:
   }
 }
 
-/// The same of an operand [inner, width], with other threads for the elements: adjacent ones read adjacent elements.
+/// The same of an operand [inner, width], with other threads for the elements: adjacent ones read
+/// adjacent elements.
 template <class Load>
 ZP_DEVICE inline void load_columns(std::int64_t first_row, std::int64_t width, std::int64_t first,
                                    int count, const Load& load, float* to) {
@@ -88,7 +92,8 @@ struct TileSums {
     }
   }
 
-  /// Ends block b of R18: folds it with the preceding blocks that it completes. After b = 7, sums has the elements.
+  /// Ends block b of R18: folds it with the preceding blocks that it completes. After b = 7, sums
+  /// has the elements.
   ZP_DEVICE void end(int b) {
     ZP_UNROLL
     for (int k = 0; k < own * own; ++k) {
@@ -128,8 +133,8 @@ ZP_DEVICE inline float stored(const ProductJob& job, std::int64_t at, float sum)
 
 }  // namespace matrix
 
-/// symmetric: left and right are one matrix, and `added` is symmetric; tiles below the diagonal are copies. by_rows:
-/// right is [columns, inner]. A symmetric product is by rows.
+/// symmetric: left and right are one matrix, and `added` is symmetric; tiles below the diagonal are
+/// copies. by_rows: right is [columns, inner]. A symmetric product is by rows.
 template <bool symmetric, bool by_rows>
 ZP_KERNEL_BLOCKS(2)
 matrix_product_kernel(ProductJob job) {
@@ -193,8 +198,8 @@ matrix_product_kernel(ProductJob job) {
   }
 }
 
-/// Enqueues a product. by_rows as for the kernel; symmetric if both operands are one matrix. No launch for a product
-/// without elements.
+/// Enqueues a product. by_rows as for the kernel; symmetric if both operands are one matrix. No
+/// launch for a product without elements.
 inline void enqueue_product(const ProductJob& job, bool by_rows) {
   using matrix::tile;
   const std::int64_t tiles = ((job.rows + tile - 1) / tile) * ((job.columns + tile - 1) / tile);

@@ -14,8 +14,8 @@ struct MuonMoved {
   float direction;
 };
 
-/// The lines "Momentum" of R28 for one element; one rounding per statement (R2). grad already has the sign of a
-/// descent. nesterov is the same for all elements.
+/// The lines "Momentum" of R28 for one element; one rounding per statement (R2). grad already has
+/// the sign of a descent. nesterov is the same for all elements.
 ZP_HOST_DEVICE inline MuonMoved muon_momentum_element(const StepScalars& scalars, bool nesterov,
                                                       float grad, float exp_avg) {
   const float x = scalars.momentum * exp_avg;
@@ -26,8 +26,8 @@ ZP_HOST_DEVICE inline MuonMoved muon_momentum_element(const StepScalars& scalars
   return {moved, y + h};
 }
 
-/// The last lines of R28 for one element: its new master. has_decay is the same for all elements; only its product
-/// may be skipped.
+/// The last lines of R28 for one element: its new master. has_decay is the same for all elements;
+/// only its product may be skipped.
 ZP_HOST_DEVICE inline float muon_element(const StepScalars& scalars, float step_size,
                                          float orthogonal, float master) {
   float u = step_size * orthogonal;
@@ -38,8 +38,8 @@ ZP_HOST_DEVICE inline float muon_element(const StepScalars& scalars, float step_
   return master - u;
 }
 
-/// f of R28 for a matrix, or a part of one. Extents are compared as integers: r / c > 1 only if r > c, and the root of a
-/// quotient that is rounded to 1 is 1.
+/// f of R28 for a matrix, or a part of one. Extents are compared as integers: r / c > 1 only if r >
+/// c, and the root of a quotient that is rounded to 1 is 1.
 ZP_HOST_DEVICE inline double muon_scale_of(MuonScale scale, std::int64_t rows,
                                            std::int64_t columns) {
   const double quotient = static_cast<double>(rows) / static_cast<double>(columns);

@@ -46,8 +46,8 @@ ZP_DEVICE inline float element_of(const MatrixView& view, bool rounds_first, con
   return rounded(matrix[e], rounds_first && view.to_bf16);
 }
 
-/// Adds the squares of E to its sums. Each block propagates its carries before, so that the sums can take
-/// 2^32 - 1 blocks of 2^32 - 1 elements.
+/// Adds the squares of E to its sums. Each block propagates its carries before, so that the sums
+/// can take 2^32 - 1 blocks of 2^32 - 1 elements.
 ZP_KERNEL matrix_norm_kernel(MatrixView view, bool rounds_first, const float* matrix, Sum* sums) {
   if (view.ends.ended()) return;
   Sum* const block_sums = start_block_sums();
@@ -89,7 +89,8 @@ ZP_KERNEL matrix_result_kernel(MatrixView view, const float* x, float* orthogona
   view.elements([&](std::int64_t e) { orthogonal[e] = x[view.in_x(e)]; });
 }
 
-/// One step of the iteration, from x to next. [shorter, longer] each; gram, polynomial: [shorter, shorter].
+/// One step of the iteration, from x to next. [shorter, longer] each; gram, polynomial: [shorter,
+/// shorter].
 struct Iteration {
   std::int64_t shorter, longer;
   bool to_bf16;

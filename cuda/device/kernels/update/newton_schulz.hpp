@@ -1,5 +1,6 @@
 #pragma once
-// Newton-Schulz (R28) on the current stream, without a wait or an allocation, for steps. Needs no CUDA.
+// Newton-Schulz (R28) on the current stream, without a wait or an allocation, for steps. Needs no
+// CUDA.
 
 #include <cstdint>
 
@@ -26,8 +27,8 @@ constexpr std::int64_t newton_schulz_numel(std::int64_t rows, std::int64_t colum
   return 2 * rows * columns + 2 * shorter * shorter;
 }
 
-/// Enqueues Newton-Schulz of a matrix with elements. matrix, orthogonal: [rows, columns] in device memory, row after
-/// row; they may be the same.
+/// Enqueues Newton-Schulz of a matrix with elements. matrix, orthogonal: [rows, columns] in device
+/// memory, row after row; they may be the same.
 ///
 /// Errors  invalid_argument for options that R28 does not have.
 void enqueue_newton_schulz(const NewtonSchulzOptions& options, std::int64_t rows,
