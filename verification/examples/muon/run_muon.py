@@ -76,11 +76,6 @@ def muon_fsdp2(parameters):
     return Muon([{"params": parameters, "use_muon": True, **SETTINGS}])
 
 
-def dtensor_muon(parameters):
-    from dtensor_muon import Muon
-    return Muon(parameters, lr=SETTINGS["lr"], wd=SETTINGS["weight_decay"], momentum=SETTINGS["momentum"], use_cautious_wd=False)
-
-
 def deepspeed_single(method):
     def make(parameters):
         from deepspeed.runtime.zero.muon.original_muon import SingleDeviceMuon
@@ -126,8 +121,8 @@ class Products(nn.Module):
         return sum((weight * gradient).sum() for weight, gradient in zip(self.weights, gradients))
 
 
-def deepspeed(stage, method, accumulate=1, **more):
-    """DeepSpeed with the optimizer Muon of its configuration."""
+def deepspeed(stage, method="standard", accumulate=1, clip=0.0, reduce_scatter=False):
+    """DeepSpeed with the optimizer Muon of its configuration; clip None is its default, 1."""
     def run(masters, gradients):
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
         import deepspeed as library
@@ -137,7 +132,9 @@ def deepspeed(stage, method, accumulate=1, **more):
         config = {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": accumulate,
                   "zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False,
                   "optimizer": {"type": "Muon", "params": {**SETTINGS, "ns_method": method}},
-                  "zero_optimization": {"stage": stage, "reduce_scatter": False}, **more}
+                  "zero_optimization": {"stage": stage, "reduce_scatter": reduce_scatter}}
+        if clip is not None:
+            config["gradient_clipping"] = clip
         engine, *_ = library.initialize(model=model, model_parameters=model.parameters(), config=config)
         for step in gradients:
             for _ in range(accumulate):
@@ -154,14 +151,13 @@ FORMS = {
     "torch": replicated(torch_muon), "torch-sharded": sharded(torch_muon),
     "keller-jordan": replicated(keller_jordan_single), "keller-jordan-ranks": replicated(keller_jordan),
     "muon-fsdp2": replicated(muon_fsdp2), "muon-fsdp2-sharded": sharded(muon_fsdp2),
-    "dtensor-muon": replicated(dtensor_muon), "dtensor-muon-sharded": sharded(dtensor_muon),
     "emerging": replicated(emerging), "emerging-duplicated": emerging_tensor_parallel("duplicated"),
     "emerging-distributed": emerging_tensor_parallel("distributed"),
     "deepspeed": replicated(deepspeed_single("standard")), "deepspeed-gram": replicated(deepspeed_single("gram")),
-    **{f"deepspeed-zero-{stage}": deepspeed(stage, "standard") for stage in range(4)},
-    **{f"deepspeed-zero-{stage}-accumulate": deepspeed(stage, "standard", accumulate=2) for stage in range(4)},
-    **{f"deepspeed-zero-{stage}-clip": deepspeed(stage, "standard", gradient_clipping=1.0) for stage in range(4)},
-    "deepspeed-zero-2-reduce-scatter": deepspeed(2, "standard", zero_optimization={"stage": 2, "reduce_scatter": True}),
+    **{f"deepspeed-zero-{stage}": deepspeed(stage) for stage in range(4)},
+    **{f"deepspeed-zero-{stage}-clip": deepspeed(stage, clip=None) for stage in range(4)},
+    **{f"deepspeed-zero-{stage}-accumulate": deepspeed(stage, accumulate=2) for stage in range(4)},
+    **{f"deepspeed-zero-{stage}-reduce-scatter": deepspeed(stage, reduce_scatter=True) for stage in range(1, 4)},
     "deepspeed-zero-2-gram": deepspeed(2, "gram"),
 }
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# record_torch_test.sh SCRIPT    messages of record_torch.py without PyTorch and for invalid words; it needs only Python
+# record_torch_test.sh SCRIPT    messages of record_torch.py and record_muon.py beside it, without PyTorch and for invalid
+# words; it needs only Python
 set -eu
 script=$1
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
@@ -28,4 +29,15 @@ if python3 -c 'import torch' 2>/dev/null; then
 else
   expect 3 'PyTorch is not here' --out "$folder/x"
   [ ! -e "$folder/x" ] || fail 'a folder was made for nothing'
+fi
+script=$(dirname "$script")/record_muon.py
+expect 0 '--identify' --help
+expect 2 '--out' --keep 1
+expect 2 "'tourch' is not known" --out "$folder/m" --forms tourch
+if python3 -c 'import torch' 2>/dev/null; then
+  expect 0 '1 steps' --out "$folder/m" --keep 2 --forms moonlight --variants plain
+  [ -s "$folder/m/moonlight-muon.moonlight.plain.2.safetensors" ] || fail 'nothing was written'
+else
+  expect 3 'PyTorch is not here' --out "$folder/m"
+  [ ! -e "$folder/m" ] || fail 'a folder was made for nothing'
 fi
