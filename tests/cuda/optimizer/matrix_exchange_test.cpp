@@ -79,6 +79,55 @@ std::string shown(const World& world) {
          std::string(names_of(MatrixOwners{})[static_cast<int>(world.setup.matrix_owners)]);
 }
 
+/// Bytes of the message buffers of one batch: parts at multiples of 16 bytes; one run is sent from
+/// its place.
+struct BufferBytes {
+  std::int64_t out = 0, in = 0, gathered = 0;
+
+  void add(std::int64_t& to, const std::vector<MatrixRun>& runs, bool from_place) {
+    std::int64_t numel = 0;
+    for (const MatrixRun& run : runs) numel += run.numel;
+    if (!from_place || runs.size() > 1) to += (4 * numel + 15) / 16 * 16;
+  }
+};
+
+BufferBytes buffer_bytes(const MatrixExchange& plan, const Grid& grid, const MatrixBatch& batch,
+                         const std::function<bool(std::int64_t)>& updated) {
+  BufferBytes forward, back;
+  const MatrixMessages messages = plan.messages(batch, updated);
+  for (const auto& runs : messages.away) {
+    forward.add(forward.out, runs, true);
+    back.add(back.in, runs, false);
+  }
+  for (const auto& runs : messages.here) {
+    forward.add(forward.in, runs, false);
+    back.add(back.out, runs, true);
+  }
+  for (int tp = 0; tp < grid.tp && grid.tp > 1; ++tp)
+    forward.add(forward.gathered, plan.tp_runs(batch, updated, tp), true);
+  if (!plan.returns()) return forward;
+  return {std::max(forward.out, back.out), std::max(forward.in, back.in), forward.gathered};
+}
+
+/// The buffers are as large as the largest batch needs them if all matrices are updated.
+void check_bytes(const MatrixExchange& plan, const Grid& grid,
+                 const std::function<bool(std::int64_t)>& updated) {
+  BufferBytes most;
+  const cuda::MatrixMessageBytes planned = plan.message_bytes();
+  for (const MatrixBatch& batch : plan.batches()) {
+    const BufferBytes all = buffer_bytes(plan, grid, batch, [](std::int64_t) { return true; });
+    const BufferBytes some = buffer_bytes(plan, grid, batch, updated);
+    most = {std::max(most.out, all.out), std::max(most.in, all.in),
+            std::max(most.gathered, all.gathered)};
+    CHECK(some.out <= planned.out);
+    CHECK(some.in <= planned.in);
+    CHECK(some.gathered <= planned.gathered);
+  }
+  CHECK(planned.out == most.out);
+  CHECK(planned.in == most.in);
+  CHECK(planned.gathered == most.gathered);
+}
+
 /// Moves the elements of every batch as the plans say, and back.
 void check_plan(const World& world, std::int64_t batch_numel,
                 const std::function<bool(std::int64_t)>& updated) {
@@ -86,6 +135,7 @@ void check_plan(const World& world, std::int64_t batch_numel,
   const Grid& grid = world.grid;
   const FlatLayout whole(world.tensors.params);
   std::vector<PlannedRank> ranks = planned(world, batch_numel);
+  for (const PlannedRank& one : ranks) check_bytes(*one.plan, grid, updated);
   const MatrixExchange& first = *ranks[0].plan;
   std::int64_t next = 0;
   for (std::size_t b = 0; b < first.batches().size(); ++b) {
@@ -103,6 +153,7 @@ void check_plan(const World& world, std::int64_t batch_numel,
       for (int to = 0; to < one.plan->ranks(); ++to) {
         for (const MatrixRun& run : messages.back().away[to]) {
           moves = true;
+          CHECK(updated(whole.tensor_at(one.shard[run.local_begin])));
           for (std::int64_t i = 0; i < run.numel; ++i)
             one.sent[to].push_back(one.shard[run.local_begin + i]);
         }
