@@ -321,9 +321,6 @@ class WrongMuon : public HostStep {
     for (const Piece& piece : pieces_.blocks())
       if (matrices_.has(piece) && steps_.updated(piece)) body(piece);
   }
-  void move_momenta() const {
-    for_matrices([&](const Piece& piece) { move_momentum({}, piece); });
-  }
   /// Of the undistributed matrix.
   TensorMatrix shape_of(const Piece& piece) const {
     return (setup_.matrices.empty() ? matrices_of(*setup_.layout)
