@@ -9,6 +9,7 @@ steps, in fp32.
 
 import argparse
 import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -176,7 +177,8 @@ def main():
     if dist.get_rank() == 0:
         torch.save([matrix.float() for matrix in matrices], given.file)
     dist.barrier()
-    dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # DeepSpeed has threads that do not always end
 
 
 if __name__ == "__main__":

@@ -167,6 +167,7 @@ TEST_CASE("identify muon: the choices of a step are found, each with the others 
   CHECK(torch.noise() > 1e-2);
   REQUIRE(torch.next);
   CHECK(torch.next->distance > 1e-2);
+  REQUIRE_FALSE(torch.scales.empty());
   CHECK(torch.products == MuonProducts::fused);
   CHECK(torch.input == MuonInput::bf16_norm_bf16);
   CHECK(torch.scales.front().scaling == MuonScaling{MuonScale::original});
@@ -176,11 +177,13 @@ TEST_CASE("identify muon: the choices of a step are found, each with the others 
 
   const MuonFinding emerging = finding("emerging-muon.emerging.deepseekv4.3.safetensors");
   CHECK(emerging.choice.same_values({MuonDirection::momentum, {NewtonSchulzSet::deepseekv4, 10}}));
+  REQUIRE_FALSE(emerging.scales.empty());
   CHECK(emerging.input == MuonInput::bf16_last);
   CHECK(emerging.scales.front().scaling == MuonScaling{MuonScale::match_rms_adamw});
 
   const MuonFinding optax = finding("optax-muon.optax.default.3.safetensors");
   CHECK(optax.choice.direction == MuonDirection::nesterov_corrected);
+  REQUIRE_FALSE(optax.scales.empty());
   CHECK(optax.input == MuonInput::fp32);
   CHECK(optax.scales.front().scaling == MuonScaling{MuonScale::original, true});
   CHECK(optax.writes.empty());
