@@ -143,7 +143,9 @@ TEST_CASE("muon: the harness has tall, wide, odd, single and empty matrices, wit
   for (const CallShape& shape : sweep(op, Fill::training, 1)) {
     const Named s(op, OpCall(op, shape));
     const std::size_t rows = s.size("rows"), columns = s.size("columns");
-    seen[rows > columns ? "tall" : rows < columns ? "wide" : "square"] += 1;
+    seen["tall"] += rows > columns && columns > 1 ? 1 : 0;
+    seen["wide"] += columns > rows && rows > 1 ? 1 : 0;
+    seen["square"] += rows == columns && rows > 1 ? 1 : 0;
     seen["odd"] += rows % 2 == 1 && columns % 2 == 1 && rows > 1 && columns > 1 ? 1 : 0;
     seen["one row"] += rows == 1 && columns > 1 ? 1 : 0;
     seen["one column"] += columns == 1 && rows > 1 ? 1 : 0;
