@@ -23,7 +23,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 NOISE = 0.1  # of an update, in bf16: three steps of a right one were up to 0.05 apart
-LIMIT = 240  # seconds of one run
+LIMIT = 300  # seconds of one run; DeepSpeed compiles an extension in the first
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def run(form, ranks, shapes, results):
     if not file.exists() and not log.exists():
         # Without torch.compile: the arithmetic is that of the Python text, and nothing is compiled for minutes.
         environment = dict(os.environ, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="", DS_ACCELERATOR="cpu",
-                           TORCHDYNAMO_DISABLE="1")
+                           TORCHDYNAMO_DISABLE="1", TORCH_EXTENSIONS_DIR=str(results / "torch_extensions"))
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
                    str(HERE / "run_muon.py"), form, str(file), "--shapes", shapes]
         with open(log, "w", encoding="utf-8") as out:
@@ -77,7 +77,7 @@ def run(form, ranks, shapes, results):
             try:
                 process.wait(LIMIT)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGTERM)  # torchrun ends its ranks, which have sessions of their own
                 process.wait()
                 out.write(f"Error: no end after {LIMIT} s\n")
     return (file if file.exists() else None), log.read_text(encoding="utf-8", errors="replace")
