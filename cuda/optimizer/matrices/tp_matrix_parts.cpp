@@ -44,8 +44,8 @@ TpMatrixParts matrix_parts_of(const OptimizerSetup& setup) {
   for (std::size_t t = 0; t < setup.matrix_tensors.size(); ++t) {
     if (!setup.matrix_tensors[t].is_matrix) continue;
     const std::int64_t row = std::max<std::int64_t>(tensors[t].numel, 1);
-    // Without undistributed matrices the layout has them.
-    parts.placement.push_back(setup.matrices.empty()
+    // Without undistributed matrices, or without places on one TP rank, the layout has them.
+    parts.placement.push_back(setup.matrices.empty() || setup.placement.empty()
                                   ? TensorPlacement{true, tensors[t].begin, row, row}
                                   : setup.placement[t]);
     parts.numel.push_back(tensors[t].numel);
