@@ -291,4 +291,6 @@ zp.guess("?13", mine)
 # - [R27 and R28](../common/CONTRACT.md), [muon.hpp](../common/contracts/muon.hpp),
 #   [newton_schulz.hpp](../common/contracts/newton_schulz.hpp): seven published sets of polynomials;
 #   [matrix_owners.hpp](../common/layout/matrix_owners.hpp).
+# - [muon.md](../papers/muon.md): [Muon:slice, Muon:clip, Muon:gram](../papers/muon.md), who computes
+#   what in ten libraries, and errata 57 to 64.
 # - The same in numpy: [matrices.py](puzzles/judge/matrices.py).

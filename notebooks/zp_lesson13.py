@@ -164,8 +164,8 @@ BUGS = {
 @functools.lru_cache(None)
 def distances():
     """The distance of each variant from the contract's result, and the number of elements that differ."""
-    return {name: (distance(moved(**parts), correct()), zp.different(moved(**parts), correct()))
-            for name, parts in (*CORRECT.items(), *BUGS.items())}
+    changes = {name: moved(**parts) for name, parts in (*CORRECT.items(), *BUGS.items())}
+    return {name: (distance(change, correct()), zp.different(change, correct())) for name, change in changes.items()}
 
 
 def on_tensor_ranks(ranks):
