@@ -23,7 +23,8 @@ namespace {
 struct TraceFlags {
   std::string stage = "2", world = "2", micro_batches = "4", rule = "adamw", steps = "2",
               dtype = "bf16", loss_scale = "1024", overflow_step = "0", seed = "2026", bucket = "0",
-              clip_group, scale_recipe, fault, folder, json_file, html_file, timeline_file;
+              matrix_owners = "every", clip_group, scale_recipe, fault, folder, json_file,
+              html_file, timeline_file;
   bool columnwise = false;
 };
 
@@ -34,6 +35,14 @@ UpdateRule rule_named(const std::string& text) {
   }
   fail(ErrorCode::config, "rule '" + text + "' does not exist",
        "it selects how the master is updated", suggestion(text, {names.begin(), names.end()}));
+}
+
+MatrixOwners owners_named(const std::string& text) {
+  const auto names = names_of(MatrixOwners{});
+  const auto found = std::ranges::find(names, text);
+  ZP_CHECK(found != names.end(), ErrorCode::config, "--matrix-owners is '" + text + "'",
+           "it is not in the list", suggestion(text, {names.begin(), names.end()}));
+  return static_cast<MatrixOwners>(found - names.begin());
 }
 
 DType dtype_named(const std::string& text) {
@@ -88,6 +97,7 @@ TraceSettings settings_of(const TraceFlags& flags) {
   settings.micro_batches = flag_number<int>(flags.micro_batches, "--micro-batches");
   settings.rule = rule_named(flags.rule);
   settings.clip_group = flags.clip_group;
+  settings.matrix_owners = owners_named(flags.matrix_owners);
   settings.steps = flag_number<int>(flags.steps, "--steps");
   settings.param_dtype = dtype_named(flags.dtype);
   settings.scaling = scaling_of(flags, settings.param_dtype);
@@ -142,6 +152,9 @@ void add_trace(CommandSet& commands) {
   command.option("--micro-batches", flags->micro_batches,
                  "micro-batches of a step, 1 to 16 (default: 4)");
   command.option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
+  command.option("--matrix-owners", flags->matrix_owners,
+                 "of muon: every, round_robin, balanced: ranks that orthogonalise a matrix "
+                 "(default: every)");
   command.option("--steps", flags->steps, "steps, 1 to 8 (default: 2)");
   command.option(
       "--dtype", flags->dtype,

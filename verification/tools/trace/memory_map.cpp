@@ -13,6 +13,8 @@ namespace zeroproof::verification {
 std::optional<MemoryClass> class_of(BufferId id) {
   if (slot_of(id)) return MemoryClass::state;
   switch (id) {
+    case BufferId::orthogonal:
+      return MemoryClass::state;
     case BufferId::master:
       return MemoryClass::master;
     case BufferId::param_shard:

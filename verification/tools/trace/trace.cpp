@@ -5,6 +5,7 @@
 
 #include "common/base/error.hpp"
 #include "common/comm/threads.hpp"
+#include "common/step/matrix_tensors.hpp"
 #include "common/step/state_buffers.hpp"
 #include "reference/distributed_optimizer.hpp"
 #include "verification/tools/trace/timed_communicator.hpp"
@@ -36,6 +37,10 @@ void check(const TraceSettings& settings) {
           "the loss scale is 2^" + std::to_string(settings.log2_loss_scale),
           "the loss scaler keeps it from 1 to 2^" + std::to_string(most_traced_log2_scale),
           "use a power of two in between");
+  require(
+      settings.matrix_owners == MatrixOwners::every || traits_of(settings.rule).matrices,
+      "an owner of matrices was given with the rule " + std::string(traits_of(settings.rule).name),
+      "only the rule muon has them", "leave --matrix-owners out, or use --rule muon");
   require(settings.bucket_numel >= 0 && settings.bucket_numel % layout_alignment == 0,
           "a bucket of " + std::to_string(settings.bucket_numel) + " elements cannot be made",
           "buckets are split at multiples of " + std::to_string(layout_alignment),
@@ -222,7 +227,12 @@ OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& mo
     setup.clip_groups =
         make_clip_groups({{settings.clip_group, {settings.clip_group}, false, {}}}, model.layout());
   }
-  setup.hyper.momentum = traits_of(settings.rule).momentum() ? 0.9 : 0;
+  const RuleTraits& traits = traits_of(settings.rule);
+  setup.hyper.momentum = traits.momentum() || traits.matrices ? 0.9 : 0;
+  if (!traits.matrices) return setup;
+  setup.hyper.nesterov = true;
+  setup.matrix_tensors = make_matrix_tensors({}, {}, model.layout());
+  setup.matrix_owners = settings.matrix_owners;
   return setup;
 }
 

@@ -24,6 +24,8 @@ std::string content_of(const StepTrace& trace, const TracedSpan& span, bool of_u
     case Phase::norm:
       return "norm_limbs";
     case Phase::update:
+      if (traits_of(trace.settings.rule).matrices)
+        return after_exchange ? "orthogonal" : "directions";
       return "trust_norms";
     case Phase::cast:
       return "amax";
@@ -76,6 +78,7 @@ Json messages_json(const StepTrace& trace, std::size_t step, Phase phase) {
     for (const TracedSpan& span : mine.collectives) {
       if (span.phase != phase) continue;
       const bool exchange = phase == Phase::reduce && span.name == "all_to_all";
+      const bool of_matrices = phase == Phase::update && span.name == "all_to_all";
       const bool gather =
           phase == Phase::reduce && span.name == "all_gather" && gathers < units.size();
       for (std::size_t to = 0; to < span.sent.size(); ++to) {
@@ -91,7 +94,7 @@ Json messages_json(const StepTrace& trace, std::size_t step, Phase phase) {
         all.push_back(message);
       }
       ++call;
-      exchanges += exchange ? 1 : 0;
+      exchanges += exchange || of_matrices ? 1 : 0;
       gathers += gather ? 1 : 0;
     }
   }

@@ -6,6 +6,7 @@
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/tools/trace/event_order.hpp"
 #include "verification/tools/trace/json_sections.hpp"
+#include "verification/tools/trace/matrix_way.hpp"
 #include "verification/tools/trace/phase_facts.hpp"
 #include "verification/tools/trace/scaled_way.hpp"
 #include "verification/tools/trace/sections.hpp"
@@ -55,6 +56,10 @@ Json settings_json(const StepTrace& trace) {
                  {"log2_max", scaler.log2_max},
                  {"growth_interval", scaler.growth_interval},
                  {"hysteresis", scaler.hysteresis}}}};
+  if (!setup.matrix_tensors.empty()) {
+    json["nesterov"] = hyper.nesterov;
+    json["matrix_owners"] = name(s.matrix_owners);
+  }
   if (has_scales(s.param_dtype)) json["scale_recipe"] = name(s.scaling.recipe);
   return json;
 }
@@ -256,6 +261,7 @@ Json phases_json(const StepTrace& trace, std::size_t step) {
          {"reductions", entered ? reductions_json(trace, step, phase) : Json::array()},
          {"chunks", entered && phase == Phase::norm ? chunks_json(trace, step) : Json::array()},
          {"ways", entered ? ways_json(trace, step, phase) : Json::array()},
+         {"matrices", entered ? matrices_json(trace, step, phase) : Json::array()},
          {"messages", messages_json(trace, step, phase)},
          {"visits", reduce ? visits_json(trace, step) : Json::array()},
          {"events", events_json(trace, step, phase)},

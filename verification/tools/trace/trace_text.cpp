@@ -8,6 +8,7 @@
 #include "verification/report/format.hpp"
 #include "verification/report/paint.hpp"
 #include "verification/tools/trace/json_sections.hpp"
+#include "verification/tools/trace/matrix_way.hpp"
 #include "verification/tools/trace/scaled_way.hpp"
 #include "verification/tools/trace/sections.hpp"
 
@@ -36,6 +37,10 @@ const char* explanation(Phase phase, const TraceSettings& settings) {
     case Phase::clip:
       return "R12: clip_coef = fp32(min(1, max_norm / (N + 1e-6))), from fp64; g = g1 * clip_coef.";
     case Phase::update:
+      if (traits_of(settings.rule).matrices) {
+        return "R6, R28: a matrix is orthogonalised as a whole, from the directions e of all its "
+               "elements; the rest is element by element.";
+      }
       return "R6: element by element, so an owner needs no data from other ranks [ZeRO:local]; "
              "t becomes applied_steps.";
     case Phase::cast:
@@ -277,6 +282,7 @@ std::string step_text(const StepTrace& trace, std::size_t step, const Paint& pai
     out += wrapped({explanation(phase, trace.settings)}, trace_columns, "  ");
     if (phase == Phase::reduce) out += gradient_text(trace, step);
     out += scalars_text(trace, section) + elements_text(trace, section);
+    if (phase == Phase::update) out += matrices_text(trace, step);
     if (phase == Phase::cast) out += scaled_text(trace, step);
   }
   if (skipped) {

@@ -21,6 +21,7 @@ struct TraceSettings {
   int world_size = 2;              ///< 1 to most_traced_ranks
   std::int64_t micro_batches = 4;  ///< 1 to most_traced_micro_batches
   UpdateRule rule = UpdateRule::adamw;
+  MatrixOwners matrix_owners = MatrixOwners::every;  ///< of the rule muon
   std::string clip_group =
       {};         ///< glob on tensor names: these have a clip group of their own; "": one norm
   int steps = 2;  ///< 1 to most_traced_steps

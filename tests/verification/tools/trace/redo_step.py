@@ -6,6 +6,7 @@ Written from common/CONTRACT.md. Only elementwise + - * / and sqrt are NumPy's; 
 import itertools
 import json
 import math
+import pathlib
 import struct
 import subprocess
 import sys
@@ -16,6 +17,9 @@ try:
 except ImportError:
     print("skipped: there is no numpy (apt-get install python3-numpy)")
     sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "notebooks" / "puzzles"))
+from judge import matrices  # noqa: E402  (R27 and R28 in numpy, after the check above)
 
 WIDTHS = {"fp32": (np.uint32, np.float32), "fp16": (np.uint16, np.float16)}
 F = np.float32
@@ -79,6 +83,7 @@ class Run:
         self.settings = trace["settings"]
         self.compared = 0
         self.trust_norms = {}  # master and u of every parameter, by tensor
+        self.directions = {}  # of every parameter of a matrix (R28), by tensor
         self.of_parameter = {i: p["tensor"] for i, p in enumerate(trace["layout"]["parameters"])}
 
     def expect(self, where, got, want):
@@ -148,12 +153,12 @@ class Run:
                     return r
                 b = b * b
         b1, b2 = s["beta1"], s["beta2"]
-        adam = s["rule"] in ("adam", "adamw", "lamb")
-        decay = s["lr"] * s["weight_decay"] if s["rule"] in ("adamw", "lion", "lamb") else s["weight_decay"]
+        adam = s["rule"] in ("adam", "adamw", "lamb", "muon")
+        decay = s["lr"] * s["weight_decay"] if s["rule"] in ("adamw", "lion", "lamb", "muon") else s["weight_decay"]
         scalars = {"inv_scale": 1 / (scale * s["micro_batches"]), "beta1": b1, "one_minus_beta1": 1 - b1,
                    "beta2": b2, "one_minus_beta2": 1 - b2, "eps": s["eps"],
                    "lr_weight_decay": s["lr"] * s["weight_decay"], "weight_decay": s["weight_decay"], "lr": s["lr"],
-                   "momentum": s["momentum"], "one_minus_dampening": 1 - s["dampening"]}
+                   "momentum": s["momentum"], "one_minus_dampening": 1 - (s["momentum"] if s["rule"] == "muon" else s["dampening"])}
         if adam:
             scalars["sqrt_bias_correction2"] = math.sqrt(1 - power(b2))
             scalars["step_size"] = s["lr"] / (1 - power(b1))
@@ -232,12 +237,23 @@ class Run:
         s = {name: as_float(bits) for name, bits in raw.items()}
         rule, decays = self.settings["rule"], raw["has_decay"] == 1
         state = {name: numbers(buffer) for name, buffer in before.items() if "parameters" in buffer}
-        new = {name: {} for name in state}
+        new = {name: {} for name in (*state, "orthogonal")}
         for i, g in state["grad"].items():
             p = state["master"][i]
+            shape = self.trace["layout"]["tensors"][self.of_parameter[i]]["shape"]
+            if rule == "muon" and len(shape) == 2:
+                y = s["one_minus_dampening"] * g
+                new["exp_avg"][i] = s["momentum"] * state["exp_avg"][i] + y
+                new["exp_avg_sq"][i] = state["exp_avg_sq"][i]
+                self.directions.setdefault(self.of_parameter[i], {})[i] = y + s["momentum"] * new["exp_avg"][i]
+                new["orthogonal"][i] = numbers(after["orthogonal"])[i]  # compared over ranks
+                a = fp32(float(s["lr"]) * math.sqrt(max(1, shape[0] / shape[1]))) * new["orthogonal"][i]
+                new["master"][i] = p - (a + s["lr_weight_decay"] * p if decays else a)
+                continue
+            new["orthogonal"][i] = F(0)
             if decays and rule in ("adam", "sgd", "sgd_ema"):
                 g = g + s["weight_decay"] * p
-            if rule in ("adam", "adamw", "lamb"):
+            if rule in ("adam", "adamw", "lamb", "muon"):
                 m = s["beta1"] * state["exp_avg"][i] + s["one_minus_beta1"] * g
                 v = s["beta2"] * state["exp_avg_sq"][i] + s["one_minus_beta2"] * (g * g)
                 d = np.sqrt(v) / s["sqrt_bias_correction2"] + s["eps"]
@@ -270,7 +286,23 @@ class Run:
                 self.elements("%s %s" % (where, name), buffer, new[name])
 
     def update_over_ranks(self, where, phase):
-        """Trust ratios, of elements that are counted once, whatever the number of ranks that have them."""
+        """Whole tensors: trust ratios and matrices, of elements counted once, whatever the number of ranks that have
+        them."""
+        for tensor, elements in self.directions.items():
+            direction = np.array([elements[i] for i in sorted(elements)], F)
+            shape = self.trace["layout"]["tensors"][tensor]["shape"]
+            orthogonal = dict(zip(sorted(elements), matrices.newton_schulz(direction.reshape(shape)).ravel()))
+            for rank in phase["ranks"]:
+                for i, o in numbers(rank["after"]["orthogonal"]).items():
+                    if i in orthogonal:
+                        self.expect("%s, orthogonal of parameter %d" % (where, i), bits_of(o, "fp32"),
+                                    bits_of(orthogonal[i], "fp32"))
+            way = next(m for m in phase["matrices"] if m["tensor"] == tensor)
+            for name, values in (("direction", elements), ("orthogonal", orthogonal)):
+                for i, word in zip(way["parameters"], way[name]):
+                    self.expect("%s, %s of matrix %d" % (where, name, tensor), shown_bits(word, "fp32"),
+                                bits_of(values[i], "fp32"))
+        self.directions = {}
         unit = 1200
 
         def norm(values):
@@ -315,11 +347,13 @@ def redo(program, flags):
 def main():
     program = sys.argv[1]
     compared = traces = differing = 0
-    rules, dtypes = ("adamw", "adam", "sgd", "sgd_ema", "lion", "lamb"), ("bf16", "fp16", "fp32")
+    rules, dtypes = ("adamw", "adam", "sgd", "sgd_ema", "lion", "lamb", "muon"), ("bf16", "fp16", "fp32")
     for stage, world, rule, dtype in itertools.product(range(4), range(1, 5), rules, dtypes):
         micro_batches = 1 + (3 * stage + 5 * world + len(rule)) % 7
         flags = ["--stage", str(stage), "--world", str(world), "--rule", rule, "--dtype", dtype, "--steps", "3",
                  "--overflow-step", str((stage + world) % 4), "--micro-batches", str(micro_batches)]
+        if rule == "muon":
+            flags += ["--matrix-owners", ("every", "round_robin", "balanced")[(stage + world) % 3]]
         traces += 1
         try:
             compared += redo(program, flags)
