@@ -13,7 +13,8 @@ import numpy as np
 NOTEBOOKS = pathlib.Path(__file__).resolve().parents[2] / "notebooks"
 sys.path[:0] = [str(NOTEBOOKS / "puzzles"), str(NOTEBOOKS)]
 import zp  # noqa: E402  (found by the line above)
-from judge import arithmetic  # noqa: E402
+from judge import arithmetic, matrices  # noqa: E402
+from judge.cases.muon import muon_plan  # noqa: E402
 from judge.cases.reduce import reduce_plan  # noqa: E402
 from judge.cases.shard_map import MODEL  # noqa: E402
 from judge.cases.unscale import flag_plan  # noqa: E402
@@ -63,6 +64,36 @@ class Operations(InFolder):
                 g1, found_inf = arithmetic.unscale([call["before.grad_sum"]],
                                                    np.float32(float(call.metadata["setting.inv_scale"])))
                 self.judged(unscaled_grad=g1[0], found_inf=np.array([found_inf], np.uint32))
+
+    def test_matrices(self):
+        """R27 and R28 with bf16 factors, in the settings that the lessons use."""
+        for words in ((), ("--numel", 300), ("--seed", 3), ("--fill", "special"), ("--fill", "ties")):
+            call = self.call("matrix_product", *words)
+            with np.errstate(all="ignore"):
+                product = matrices.product(call["before.left"], call["before.right"])
+            self.assertEqual(call.metadata["setting.factors"], "0")
+            self.judged(product=product)
+            call = self.call("newton_schulz", *words)
+            kept = {name: call.metadata[f"setting.{name}"] for name in ("coefficients", "factors", "floor", "form",
+                                                                        "rounds_first", "steps")}
+            self.assertEqual(kept, {"coefficients": "0", "factors": "0", "floor": "0", "form": "0", "rounds_first": "0",
+                                    "steps": "5"})
+            if words != ("--fill", "special"):  # the judge's norm is of finite elements
+                self.judged(orthogonal=matrices.newton_schulz(call["before.matrix"]))
+
+    def test_muon(self):
+        call = self.call("muon_momentum")
+        weights = [np.float32(float(call.metadata[f"setting.scalar.{name}"])) for name in ("momentum",
+                                                                                          "one_minus_dampening")]
+        exp_avg, direction = matrices.momentum(call["before.grad"], call["before.exp_avg"], *weights, nesterov=False)
+        self.judged(exp_avg=exp_avg, direction=direction)
+        own = matrices.momentum(call["before.grad"], call["before.exp_avg"], float(call.metadata["setting.momentum"]),
+                                nesterov=False)[0]
+        self.assertEqual(zp.different(own, exp_avg), 0)
+        call = self.call("muon_update")
+        self.judged(master=matrices.update(call["before.master"], call["before.orthogonal"],
+                                           np.float32(float(call.metadata["setting.step_size"])),
+                                           np.float32(float(call.metadata["setting.scalar.lr_weight_decay"]))))
 
     def test_found_inf(self):
         """found_inf of a whole step with a NaN, an infinity, or neither."""
@@ -117,6 +148,23 @@ class Plans(InFolder):
                                      [(ours["bytes"], ours["messages"])])
                     held = row["peak"]["grad_nodes"] + row["peak"]["comm_buffer"]
                     self.assertEqual(held, ours["bytes held at most"], (ranks, count, row["data_rank"]))
+
+    def test_muon(self):
+        """Elements of directions and results, for the matrices and owners of a plan on three ranks."""
+        path = self.folder / "model.toml"
+        path.write_text("".join(f'[[tensor]]\nname = "m{i}"\nshape = [{rows}, {columns}]\n'
+                                for i, (rows, columns) in enumerate(MATRICES)))
+        for owners, named in (([0, 2, 2, 1], "balanced"),
+                              ([0, 1, 2, 0], "round_robin")):
+            plan = zp.json_of("plan", path, "--grid", "3x1x1", "--stage", 1, "--rule", "muon", "--matrix-owners", named)
+            at = arithmetic.boundaries(sum(rows * columns for rows, columns in MATRICES) // 1024, 3)
+            owns = list(zip(at, at[1:]))
+            for row in (plan["stages"][0]["smallest"], plan["stages"][0]["largest"]):
+                ours = muon_plan(MATRICES, owners, owns, row["data_rank"])
+                lines = [line for line in row["traffic"] if line["of"] in ("directions", "orthogonal")]
+                self.assertEqual(len(lines), 2)
+                self.assertEqual([sum(line[what] for line in lines) for what in ("sent_bytes", "messages")],
+                                 [ours["bytes"], ours["messages"]])
 
     def test_reduce_on_ranks_that_own_nothing(self):
         path = self.folder / "model.toml"
@@ -244,6 +292,9 @@ class Grid(InFolder):
 
 def names_of_tiny():
     return zp.file_of("record", "--workload", "byte_gpt_tiny", "--steps", 1).metadata["order"].splitlines()
+
+
+MATRICES = [(64, 64), (32, 96), (64, 32), (64, 64)]  # without padding
 
 
 def plan_chunks():

@@ -153,6 +153,13 @@ void add_plan(CommandSet& commands) {
         "the same for exp_avg_sq and max_exp_avg_sq (default: fp32)");
   bytes("--master-dtype", flags->master_dtype,
         "fp32, bf16: storage type of the master (default: fp32)");
+  bytes(
+      "--matrix-owners", flags->matrix_owners,
+      "of muon: every, round_robin, balanced: ranks that orthogonalise a matrix (default: every)");
+  bytes(
+      "--adamw", flags->adamw,
+      "of muon: globs of the matrices that adamw updates, with commas (default: those with embed, "
+      "head, wte or wpe in their names)");
   bytes("--micro-batches", flags->micro_batches,
         "per step, over all ranks (default: one per data parallel rank)");
   bytes("--order", flags->order,

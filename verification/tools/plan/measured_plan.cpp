@@ -10,6 +10,7 @@
 #include "common/comm/recording.hpp"
 #include "common/comm/threads.hpp"
 #include "cuda/distributed_optimizer.hpp"
+#include "verification/tools/plan/planned_matrices.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -99,8 +100,9 @@ Counted measured_rank(OptimizerSetup setup, const ProcessGrid& grid, int instanc
   return counted;
 }
 
-MeasuredStage measured_stage(const PlanSettings& settings, const FlatLayout& layout,
-                             const std::vector<FlatRange>& units, const StagePlan& stage) {
+MeasuredStage measured_stage(const PlanSettings& settings, const PlannedModel& model,
+                             const FlatLayout& layout, const std::vector<FlatRange>& units,
+                             const StagePlan& stage) {
   const int data_ranks = settings.grid.data_ranks();
   const ShardMap shards(layout.padded_numel(), data_ranks / settings.instances,
                         settings.bucket_numel);
@@ -118,6 +120,9 @@ MeasuredStage measured_stage(const PlanSettings& settings, const FlatLayout& lay
   setup.grad_dtype = settings.grad_dtype;
   setup.hyper = settings.hyper;
   setup.state_formats = settings.state_formats;
+  if (traits_of(settings.hyper.rule).matrices)
+    setup.matrix_tensors = planned_matrix_tensors(settings, model);
+  setup.matrix_owners = settings.matrix_owners;
   std::vector<Counted> ranks(data_ranks);
   ThreadWorld world(data_ranks);
   run_ranks(world, [&](Communicator& all) {
@@ -146,7 +151,7 @@ void measure(const PlannedModel& model, Plan& plan) {
   const FlatLayout layout(tp_shapes(model, 1));
   const std::vector<FlatRange> units = named_units(layout);
   for (StagePlan& stage : plan.stages)
-    stage.measured = measured_stage(plan.settings, layout, units, stage);
+    stage.measured = measured_stage(plan.settings, model, layout, units, stage);
 }
 
 std::int64_t bytes_apart(const StagePlan& stage) {

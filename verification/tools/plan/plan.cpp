@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "common/base/error.hpp"
+#include "verification/tools/plan/planned_matrices.hpp"
 #include "verification/tools/plan/planned_run.hpp"
 #include "verification/tools/plan/planned_state.hpp"
 #include "verification/tools/plan/predict/contract_units.hpp"
@@ -15,7 +16,8 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::int64_t all_ranks_counted = 64;  // above, kinds of ranks are
+constexpr std::int64_t all_ranks_counted = 64;    // above, kinds of ranks are
+constexpr std::int64_t most_matrix_ranks = 1024;  // their pairs are counted
 
 PaperBytes papers_of(int stage, std::int64_t numel, std::int64_t ranks) {
   const auto psi = static_cast<double>(numel);
@@ -85,14 +87,21 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout,
   LeafStacks stacks(run);
   const RankKinds kinds = kinds_of_ranks(run, settings.bucket_numel, stacks);
   std::vector<std::int64_t> ranks = kinds.first;
-  if (settings.offload.on()) {  // of one kind, but with padding in other places
+  const std::vector<MatrixUse> matrices = planned_matrices(settings, model, layout, stage);
+  if (!matrices.empty()) plan.matrices = balance_of(settings, model, matrices, stage);
+  const auto go_to = [&](std::int64_t rank) {
+    move_to(run, rank);
+    set_offload(run, layout, settings);
+    state.set_blocks(run);
+    if (!matrices.empty()) run.matrices = matrices[stage == 0 ? 0 : run.rank];
+  };
+  // Of one kind, but with padding, or matrices, in other places.
+  if (settings.offload.on() || !matrices.empty()) {
     ranks.resize(settings.grid.data_ranks());
     std::iota(ranks.begin(), ranks.end(), std::int64_t{0});
   }
   for (const std::int64_t rank : ranks) {
-    move_to(run, rank);
-    set_offload(run, layout, settings);
-    state.set_blocks(run);
+    go_to(rank);
     RankPlan one{rank, run.shard_numel, {}, {}, {}, run.offload.moved, offload_traffic(run)};
     one.memory = predict_memory(run, &one.at_peak, &stacks);
     const bool first = rank == ranks.front();
@@ -104,9 +113,7 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout,
     if (first || one.memory.total_peak > plan.largest.memory.total_peak) plan.largest = one;
   }
   for (RankPlan* shown : {&plan.smallest, &plan.largest}) {
-    move_to(run, shown->data_rank);
-    set_offload(run, layout, settings);
-    state.set_blocks(run);
+    go_to(shown->data_rank);
     set_contract_units(run, layout, units, settings.bucket_numel);
     shown->traffic = predict_traffic(run);
   }
@@ -155,6 +162,34 @@ void check_offload(const PlanSettings& settings) {
            "offloaded gradients were planned for stage 0 with windows",
            "ranks read each other's gradient sums in place",
            "add --stage 1,2,3, or use --windows off");
+}
+
+/// Production refuses offload and other formats too.
+void check_matrices(const PlanSettings& settings) {
+  const bool muon = traits_of(settings.hyper.rule).matrices;
+  const auto refuse = [&](bool wrong, const std::string& what, const std::string& why,
+                          const std::string& hint) {
+    ZP_CHECK(!wrong, ErrorCode::config, what, why, hint);
+  };
+  const std::string rule =
+      " was planned with the rule " + std::string(traits_of(settings.hyper.rule).name);
+  refuse(!muon && settings.matrix_owners != MatrixOwners::every, "an owner of matrices" + rule,
+         "only the rule muon has them", "leave --matrix-owners out, or use --rule muon");
+  refuse(!muon && !settings.adamw.empty(), "a list of adamw's matrices" + rule,
+         "only the rule muon has others", "leave --adamw out, or use --rule muon");
+  if (!muon) return;
+  refuse(settings.offload.on(), "offload" + rule, "its momentum is orthogonalised in memory",
+         "leave --offload out");
+  refuse(settings.space == Space::device, "--space device" + rule,
+         "its bytes are compared with steps on the host only", "leave one of the two out");
+  refuse(!settings.state_formats.plain(), "state in fewer bits" + rule, "it has fp32 state only",
+         "leave the formats of state and master out");
+  const std::int64_t ranks = settings.grid.data_ranks() / settings.instances;
+  refuse(
+      ranks > most_matrix_ranks,
+      "the rule muon was planned on " + std::to_string(ranks) + " ranks that share a state",
+      "messages between all pairs of at most " + std::to_string(most_matrix_ranks) + " are counted",
+      "plan for fewer ranks, or for more --instances");
 }
 
 void check_sizes(const PlanSettings& settings, std::int64_t padded_numel) {
@@ -232,6 +267,7 @@ Plan make_plan(const PlannedModel& model, const PlanSettings& settings) {
   const FlatLayout layout(tp_shapes(model, settings.grid.tp));
   const std::vector<FlatRange> units = named_units(layout);
   check_offload(settings);
+  check_matrices(settings);
   check_sizes(plan.settings, layout.padded_numel());
   plan.model = model.source;
   plan.numel = model.numel();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/layout/matrix_owners.hpp"
 #include "common/layout/process_grid.hpp"
 #include "common/step/offload.hpp"
 #include "verification/tools/plan/model.hpp"
@@ -32,8 +33,11 @@ struct PlanSettings {
   ParamScaling scaling;  ///< of e4m3 and e5m2 (R24)
   DType grad_dtype = DType::fp32;
   OptimizerHyper hyper;
-  StateFormats state_formats;      ///< of state kept between steps (R25)
-  std::int64_t clip_groups = 1;    ///< each with a norm
+  StateFormats state_formats;                        ///< of state kept between steps (R25)
+  std::int64_t clip_groups = 1;                      ///< each with a norm
+  MatrixOwners matrix_owners = MatrixOwners::every;  ///< of the rule muon
+  std::vector<std::string>
+      adamw;  ///< rule muon: globs of matrices left to adamw; empty: the usual names
   std::int64_t micro_batches = 0;  ///< M; 0: one for every data parallel rank
   MicroBatchOrder order = MicroBatchOrder::by_stage;
   Windows windows = Windows::off;
@@ -75,6 +79,16 @@ struct MeasuredStage {
   std::int64_t sent_bytes = 0;
 };
 
+/// How evenly ranks share the matrices of the rule muon (R28).
+struct MatrixBalance {
+  std::int64_t matrices = 0, numel = 0;                ///< of the model
+  std::int64_t least_computed = 0, most_computed = 0;  ///< matrices of a rank
+  double least_products = 0, mean_products = 0, most_products = 0;
+  std::int64_t least_whole_bytes = 0, most_whole_bytes = 0;  ///< matrices brought together at once
+  /// Elements of the matrices that a rank owns whole: the largest over the mean; 0 without owners.
+  double most_numel_over_mean = 0;
+};
+
 struct StagePlan {
   int stage = 0;
   RankPlan largest, smallest;    ///< by peak of the sum, lower rank first
@@ -82,6 +96,7 @@ struct StagePlan {
   std::int64_t ranks_computed = 0;
   PaperBytes papers;                      ///< bytes of one rank
   StepTime time;                          ///< of the largest rank
+  std::optional<MatrixBalance> matrices;  ///< of the rule muon
   std::optional<MeasuredStage> measured;  ///< with --measure
 };
 

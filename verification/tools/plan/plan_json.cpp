@@ -67,6 +67,18 @@ Json measured(const StagePlan& stage) {
           {"bytes_apart", bytes_apart(stage)}};
 }
 
+Json matrices(const MatrixBalance& m) {
+  Json json = {
+      {"matrices", m.matrices},
+      {"numel", m.numel},
+      {"computed", {{"least", m.least_computed}, {"most", m.most_computed}}},
+      {"products",
+       {{"least", m.least_products}, {"mean", m.mean_products}, {"most", m.most_products}}},
+      {"whole_bytes", {{"least", m.least_whole_bytes}, {"most", m.most_whole_bytes}}}};
+  if (m.most_numel_over_mean > 0) json["most_numel_over_mean"] = m.most_numel_over_mean;
+  return json;
+}
+
 Json stage(const StagePlan& stage) {
   const StepTime& t = stage.time;
   Json json = {{"stage", stage.stage},
@@ -88,6 +100,7 @@ Json stage(const StagePlan& stage) {
                  {"of_which_latency", t.latency_us},
                  {"sum", t.total_us()}}}};
   if (stage.measured) json["measured"] = measured(stage);
+  if (stage.matrices) json["matrices"] = matrices(*stage.matrices);
   return json;
 }
 
@@ -145,6 +158,7 @@ std::string plan_json(const Plan& plan) {
                  {"deepspeed", counts(deepspeed_counts(plan))},
                  {"megatron", counts(megatron_counts(plan))},
                  {"circulating", counts(circulating_counts(plan))}}}};
+  if (traits_of(s.hyper.rule).matrices) json["settings"]["matrix_owners"] = name(s.matrix_owners);
   if (has_scales(s.param_dtype)) {
     json["settings"]["scaling"] = {{"recipe", name(s.scaling.recipe)},
                                    {"columnwise", s.scaling.columnwise}};

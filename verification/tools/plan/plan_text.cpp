@@ -6,6 +6,7 @@
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 #include "verification/tools/plan/counts.hpp"
+#include "verification/tools/plan/planned_matrices.hpp"
 #include "verification/tools/plan/report.hpp"
 
 namespace zeroproof::verification {
@@ -29,6 +30,9 @@ void add_inputs(std::string& out, const Plan& plan) {
   out += fmt::format("{}, {} parameters, {} leaves, M = {}, order {}, buckets of {} elements\n",
                      name(s.hyper.rule), name(s.param_dtype), name(s.grad_dtype),
                      grouped(s.micro_batches), name(s.order), grouped(s.bucket_numel));
+  if (traits_of(s.hyper.rule).matrices) {
+    out += fmt::format("owners of matrices: {}\n", name(s.matrix_owners));
+  }
   if (!s.state_formats.plain()) {
     out += fmt::format("kept in: exp_avg {}, exp_avg_sq {}, master {} (R25)\n",
                        name(s.state_formats.exp_avg), name(s.state_formats.exp_avg_sq),
@@ -167,6 +171,34 @@ void add_offload(std::string& out, const PlanSettings& settings, const StagePlan
       stage.measured->largest.offloaded_file);
 }
 
+/// Shares of the ranks in the matrices of the rule muon.
+void add_matrices(std::string& out, const StagePlan& stage, const Paint& paint) {
+  if (!stage.matrices) return;
+  const MatrixBalance& m = *stage.matrices;
+  const auto millions = [](double products) { return fmt::format("{:.1f}", products / 1e6); };
+  const double ratio = m.mean_products > 0 ? m.most_products / m.mean_products : 1;
+  out += "\n" +
+         paint("1", fmt::format("stage {}: {} matrices of {} elements (R28)", stage.stage,
+                                grouped(m.matrices), grouped(m.numel))) +
+         "\n";
+  out += fmt::format("  {:<34}  {:>16}  {:>16}  {:>12}\n", "of one rank", "least", "most",
+                     "most / mean");
+  out += fmt::format("  {:<34}  {:>16}  {:>16}\n", "matrices orthogonalised",
+                     grouped(m.least_computed), grouped(m.most_computed));
+  out += fmt::format("  {:<34}  {:>16}  {:>16}  {:>12.2f}\n", "products of Newton-Schulz, 10^6",
+                     millions(m.least_products), millions(m.most_products), ratio);
+  out += fmt::format("  {:<34}  {:>16}  {:>16}\n", "bytes of matrices brought together",
+                     grouped(m.least_whole_bytes), grouped(m.most_whole_bytes));
+  if (m.most_numel_over_mean == 0) return;
+  out += fmt::format("  {:<34}  {:>16}  {:>16}  {:>12.2f}\n", "elements of owned matrices", "", "",
+                     m.most_numel_over_mean);
+  if (m.most_numel_over_mean > megatron_numel_cap) {
+    out += fmt::format(
+        "  Megatron-LM's layer-wise optimizer gives a rank {} times the mean at most.\n",
+        megatron_numel_cap);
+  }
+}
+
 void add_traffic(std::string& out, const StagePlan& stage, const Paint& paint) {
   out += "\n" +
          paint("1", fmt::format("stage {}: one step of data rank {}", stage.stage,
@@ -272,6 +304,7 @@ std::string plan_text(const Plan& plan, const PlanSections& sections, bool colou
       add_memory(out, stage, paint);
       add_measured(out, stage, paint);
       add_offload(out, plan.settings, stage, paint);
+      add_matrices(out, stage, paint);
       add_traffic(out, stage, paint);
     }
     add_times(out, plan, paint);

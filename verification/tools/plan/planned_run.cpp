@@ -22,6 +22,7 @@ PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& mode
   run.micro_batches = settings.micro_batches;
   run.state_buffers = state_buffer_count(settings.hyper);
   run.trust_ratio = traits_of(settings.hyper.rule).trust_ratio;
+  run.has_matrices = traits_of(settings.hyper.rule).matrices;
   set_state_formats(run, settings.hyper, settings.state_formats);
   if (has_scales(settings.param_dtype)) {
     const FlatLayout undistributed(tp_shapes(model, 1));

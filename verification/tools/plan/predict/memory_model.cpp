@@ -66,7 +66,8 @@ MemoryUse predict_memory(const PredictedStep& shape, BytesByClass* at_peak, Leaf
   const std::int64_t resident = shape.kept_numel() - shape.offload.moved;
   tally.add(MemoryClass::master, shape.master_bytes * resident);
   const std::int64_t blocks = shape.state_blocks - shape.offload.blocks;
-  tally.add(MemoryClass::state, shape.state_bytes(resident, blocks) + scale_bytes(shape));
+  tally.add(MemoryClass::state, shape.state_bytes(resident, blocks) + scale_bytes(shape) +
+                                    (shape.has_matrices ? 4 * shape.kept_numel() : 0));
   tally.add(MemoryClass::param_shard, shape.shares_params() ? 0 : param * shape.kept_numel());
   tally.add(MemoryClass::param_full, param * whole_param_numel(shape));
   hold_columns(shape, tally);

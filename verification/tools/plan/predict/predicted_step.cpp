@@ -183,6 +183,11 @@ PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* mo
   shape.micro_batches = setup.micro_batches;
   shape.state_buffers = state_buffer_count(setup.hyper);
   shape.trust_ratio = traits_of(setup.hyper.rule).trust_ratio;
+  shape.has_matrices = traits_of(setup.hyper.rule).matrices;
+  if (shape.has_matrices) {
+    const PredictedMatrices matrices = predicted_matrices(setup);
+    shape.matrices = predict_matrices(matrices)[matrices.ranks == 1 ? 0 : shape.rank];
+  }
   shape.norm = setup.hyper.norm;
   shape.clip_groups = setup.clip_groups.count();
   shape.counts_tokens = setup.loss_reduction == LossReduction::tokens;

@@ -12,6 +12,7 @@
 #include "common/layout/shard_map.hpp"
 #include "common/step/param_scaling.hpp"
 #include "common/step/policy.hpp"
+#include "verification/tools/plan/predict/matrix_use.hpp"
 #include "verification/tools/plan/predict/offload_bytes.hpp"
 #include "verification/tools/plan/predict/part_lengths.hpp"
 
@@ -87,6 +88,8 @@ struct PredictedStep {
   NormForm norm = NormForm::chunk1024;
   std::int64_t clip_groups = 1;  ///< each with a norm
   bool trust_ratio = false;      ///< the rule adds up two norms per tensor (R6)
+  bool has_matrices = false;     ///< the rule orthogonalises matrices (R28)
+  MatrixUse matrices;            ///< of this rank
   bool counts_tokens = false;    ///< loss_reduction = tokens
   bool skips_missing = false;    ///< missing_grad = skip
   std::int64_t scale_blocks =
@@ -213,7 +216,7 @@ void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layou
                const std::vector<int>& visits, std::int64_t persistent_numel);
 
 /// Everything from a setup. model: the layered model of the leaf source, null if leaves come whole.
-/// Collective over tp, if state has scales.
+/// Collective over tp, if state has scales or the rule has matrices.
 /// Errors: invalid_argument if layout, shard map or communicator is missing.
 PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* model = nullptr);
 

@@ -59,6 +59,9 @@ class Messages {
         senders_(stacks_.holders - (mine_ > 0 ? 1 : 0)),
         others_by_units_(stacks_.holders_by_units) {
     --others_by_units_[units_of(my_bytes_)];
+    grow(out_, shape.matrices.out_bytes);
+    grow(in_, shape.matrices.in_bytes);
+    grow(gathered_, shape.matrices.gathered_bytes);
     for (const BucketShape& bucket : shape.buckets) {
       add_tp_parts(bucket);
       if (!adds_whole_leaves(shape)) add_sums(bucket);
@@ -72,7 +75,7 @@ class Messages {
     for (const GatherShape& unit : shape.units) gather(unit.split);
   }
 
-  std::int64_t total() const { return out_ + in_ + gathered_; }
+  std::int64_t total() const { return out_ + in_ + gathered_ + shape_.matrices.whole_bytes; }
 
  private:
   static void grow(std::int64_t& buffer, std::int64_t bytes) { buffer = std::max(buffer, bytes); }

@@ -55,6 +55,7 @@ class TrafficWalk {
       if (shape_.stage != 0) words(Phase::update, CommGroup::shards, ratio_words, "trust norms");
       words(Phase::update, CommGroup::tp, ratio_words, "trust norms");
     }
+    if (shape_.has_matrices) exchange_matrices();
     join_amax(Phase::update, {shape_.cut_blocks * shape_.scaled_buffers()}, "state amax");
     join_amax(Phase::cast, {shape_.scale_blocks, shape_.column_blocks}, "amax");
     gather_parameters();
@@ -248,6 +249,25 @@ class TrafficWalk {
           words(phase, group, std::min(most_words, blocks - first), what);
       }
     }
+  }
+
+  /// Matrices of the rule muon (R28): to the ranks that compute, completed over TP, and back.
+  void exchange_matrices() {
+    const auto add_exchange = [&](CommGroup group, Collective collective, std::string_view what,
+                                  const MatrixUse::Exchange& exchange) {
+      TrafficLine* const sent =
+          exchange.calls > 0 ? line(Phase::update, group, collective, what) : nullptr;
+      if (sent == nullptr) return;
+      sent->calls += exchange.calls;
+      sent->messages += exchange.messages;
+      sent->messages_received += exchange.messages_received;
+      sent->sent_bytes += exchange.sent_bytes;
+      sent->received_bytes += exchange.received_bytes;
+    };
+    const MatrixUse& use = shape_.matrices;
+    add_exchange(CommGroup::shards, Collective::all_to_all, "directions", use.there);
+    add_exchange(CommGroup::tp, Collective::all_gather, "TP directions", use.tp);
+    add_exchange(CommGroup::shards, Collective::all_to_all, "orthogonal", use.back);
   }
 
   void gather_parameters() {

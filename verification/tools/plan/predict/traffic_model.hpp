@@ -62,6 +62,10 @@ struct StepTraffic {
 ///     norm     tp         all_reduce      the same, in any stage
 ///     update   shards, tp all_reduce      rules with trust ratios (R6): 46 words for each tensor;
 ///                                         over the shards not in stage 0
+///     update   shards     all_to_all      rule muon (R28), not in stage 0: per batch of matrices that moves, elements
+///                                         of directions to the ranks that compute, 4 bytes each; with owners of
+///                                         matrices another one, with results
+///     update   tp         all_gather      rule muon: per batch, directions of matrices that TP ranks split
 ///     update   shards, tp all_reduce      state with scales (R25): a word for each block that a boundary of owners or
 ///                                         TP ranks goes through, and each buffer; over the shards not in stage 0
 ///     cast     shards, tp all_reduce      parameters of 8 bits (R24): a word for each block with a scale, of columns
