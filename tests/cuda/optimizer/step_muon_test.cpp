@@ -1,6 +1,8 @@
 // The rule muon in a step (R28): one rank against simple loops, and every parallel configuration
 // and form against one rank.
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "common/comm/recording.hpp"
@@ -109,6 +111,17 @@ void check_same_results(const WorldTruth& a, const WorldTruth& b) {
 WorldTruth truth_of(World world, bool fused) {
   world.make = production(fused);
   return truth_of_one_rank(world);
+}
+
+/// The scale_inv of an element's block.
+float scale_of(const StepTruth& step, BufferId id, std::int64_t element) {
+  std::int64_t place = 0;
+  for (const FlatRange& blocks : step.scale_blocks) {
+    const std::int64_t block = element / 128;
+    if (block < blocks.end) return floats(step, id)[place + block - blocks.begin];
+    place += blocks.numel();
+  }
+  return nan32;
 }
 
 /// Every owner of matrices in this world.
@@ -274,40 +287,72 @@ TEST_CASE("muon step: state and master in fewer bits, which are decoded for the 
 }
 
 TEST_CASE("muon step: momentum in fewer bits is stored after e was made of it in fp32") {
-  World world = muon_world({}, 1, false);
-  world.steps = 1;
-  world.setup.state_formats = {StateFormat::bf16, StateFormat::e4m3, MasterFormat::fp32};
-  const WorldTruth half = truth_of_one_rank(world);
-  const TensorView old_codes = half[0].at(BufferId::exp_avg),
-                   new_codes = half[1].at(BufferId::exp_avg);
-  const FlatLayout layout(world.tensors.params);
-  std::int64_t compared = 0, rounded = 0;
-  for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
-    const TensorSlot& slot = layout.tensors()[t];
-    if (!world.setup.matrix_tensors[t].is_matrix) continue;
-    Values exp_avg;
-    for (std::int64_t i = 0; i < slot.numel; ++i)
-      exp_avg.push_back(load_element(old_codes, slot.begin + i));
-    const SimpleMuon want =
-        simple_muon(world.setup.hyper, scalars_of(world, half[1], static_cast<std::int64_t>(t)),
-                    world.setup.matrix_tensors[t], slot.shape[0], slot.shape[1],
-                    floats(half[1], BufferId::grad) + slot.begin,
-                    floats(half[0], BufferId::master) + slot.begin, exp_avg.data());
-    for (std::int64_t i = 0; i < slot.numel; ++i) {
-      const float stored = load_element(new_codes, slot.begin + i);
-      CHECK(bits(stored) == bits(simple_bf16(want.exp_avg[i])));
-      CHECK(bits(floats(half[1], BufferId::orthogonal)[slot.begin + i]) ==
-            bits(want.orthogonal[i]));
-      CHECK(bits(floats(half[1], BufferId::master)[slot.begin + i]) == bits(want.master[i]));
-      // The other moment of a matrix keeps its codes.
-      CHECK(element_bits(half[1].at(BufferId::exp_avg_sq), slot.begin + i) ==
-            element_bits(half[0].at(BufferId::exp_avg_sq), slot.begin + i));
-      ++compared;
-      rounded += bits(stored) != bits(want.exp_avg[i]) ? 1 : 0;
+  for (const StateFormats& formats :
+       {StateFormats{StateFormat::bf16, StateFormat::e4m3, MasterFormat::fp32},
+        StateFormats{StateFormat::fp16, StateFormat::fp16, MasterFormat::fp32}}) {
+    const bool scaled = has_scales(formats.exp_avg);
+    World world = muon_world({}, 1, false);
+    world.steps = 1;
+    world.setup.state_formats = formats;
+    const WorldTruth steps = truth_of_one_rank(world);
+    const FlatLayout layout(world.tensors.params);
+    std::int64_t compared = 0, rounded = 0;
+    for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
+      const TensorSlot& slot = layout.tensors()[t];
+      if (!world.setup.matrix_tensors[t].is_matrix) continue;
+      Values exp_avg;
+      for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
+        const float code = load_element(steps[0].at(BufferId::exp_avg), i);
+        exp_avg.push_back(scaled ? code * scale_of(steps[0], BufferId::exp_avg_scale, i) : code);
+      }
+      const SimpleMuon want =
+          simple_muon(world.setup.hyper, scalars_of(world, steps[1], static_cast<std::int64_t>(t)),
+                      world.setup.matrix_tensors[t], slot.shape[0], slot.shape[1],
+                      floats(steps[1], BufferId::grad) + slot.begin,
+                      floats(steps[0], BufferId::master) + slot.begin, exp_avg.data());
+      for (std::int64_t e = 0; e < slot.numel; ++e) {
+        const std::int64_t i = slot.begin + e;
+        CHECK(bits(floats(steps[1], BufferId::orthogonal)[i]) == bits(want.orthogonal[e]));
+        CHECK(bits(floats(steps[1], BufferId::master)[i]) == bits(want.master[e]));
+        // The other moment of a matrix keeps its codes and scales.
+        CHECK(element_bits(steps[1].at(BufferId::exp_avg_sq), i) ==
+              element_bits(steps[0].at(BufferId::exp_avg_sq), i));
+        CHECK(bits(scale_of(steps[1], BufferId::exp_avg_sq_scale, i)) ==
+              bits(scale_of(steps[0], BufferId::exp_avg_sq_scale, i)));
+        const float stored = load_element(steps[1].at(BufferId::exp_avg), i);
+        ++compared;
+        if (scaled) {
+          float amax = 0;
+          for (std::int64_t k = e / 128 * 128; k < std::min(e / 128 * 128 + 128, slot.numel); ++k)
+            amax = std::max(amax, std::abs(want.exp_avg[k]));
+          const float scale = 65504 / amax;
+          CHECK(bits(scale_of(steps[1], BufferId::exp_avg_scale, i)) == bits(1 / scale));
+        } else {
+          CHECK(bits(stored) == bits(simple_bf16(want.exp_avg[e])));
+        }
+        rounded += bits(stored) != bits(want.exp_avg[e]) ? 1 : 0;
+      }
     }
+    CHECK(compared == 77 + 960 + 432 + 1170 + 37);
+    CHECK(rounded > 2000);
   }
-  CHECK(compared == 77 + 960 + 432 + 1170 + 37);
-  CHECK(rounded > 2000);
+}
+
+TEST_CASE("muon step: matrices without padding between them are updated one by one") {
+  World world = muon_world({}, 1, false);
+  world.tensors = {{{"square", {32, 32}},
+                    {"wide", {16, 64}},
+                    {"vector", {1024}},
+                    {"tall", {64, 16}},
+                    {"last", {1024}}}};
+  world.setup.hyper.muon.scale = MuonScale::spectral;
+  world.setup.matrix_tensors = make_matrix_tensors({}, {}, FlatLayout(world.tensors.params));
+  const WorldTruth phases = truth_of(world, false);
+  std::int64_t moved = 0;
+  for (std::size_t step = 1; step < phases.size(); ++step)
+    CHECK(wrong_elements(world, phases[step - 1], phases[step], moved) == 0);
+  CHECK(moved == 6);
+  check_same_results(phases, truth_of(world, true));
 }
 
 TEST_CASE("muon step: offloaded state") {
