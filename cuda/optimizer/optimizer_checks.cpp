@@ -38,14 +38,6 @@ void require_formats(const OptimizerSetup& setup) {
           "use bf16, one TP rank, or do not offload");
 }
 
-/// Settings of the rule muon (R28).
-void require_muon(const OptimizerSetup& setup) {
-  if (!traits_of(setup.hyper.rule).matrices) return;
-  const MuonSettings& muon = setup.hyper.muon;
-  host::newton_schulz(setup.exec, muon.newton_schulz, 0, 0, {}, {});
-  host::muon_step_size(muon, {}, 1, 1);
-}
-
 void require_numel(std::string_view buffer, std::size_t size, std::size_t expected) {
   require(size == expected,
           "the state's " + std::string(buffer) + " has " + std::to_string(size) +
@@ -74,7 +66,6 @@ const OptimizerSetup& validate(const OptimizerSetup& setup) {
   validate_setup(setup);
   require_ranges(setup);
   require_formats(setup);
-  require_muon(setup);
   return setup;
 }
 
