@@ -126,7 +126,8 @@ def judge(torch, row, results):
     except PackageNotFoundError:
         package = f"{row.package} is missing"
     as_expected = verdict == row.expected
-    print(f"{row.name:28}{package:28}{row.ranks} ranks  {verdict.upper() if verdict in ('fails', 'different') else verdict:11}"
+    shown = verdict.upper() if verdict in ("fails", "different") else verdict
+    print(f"{row.name:28}{package:28}{row.ranks} ranks  {shown:11}"
           f"{time.monotonic() - began:5.0f} s{'' if as_expected else '  NOT EXPECTED'}\n{'':28}{text}", flush=True)
     return as_expected
 

@@ -339,8 +339,8 @@ class Search {
         distance = std::min(distance, r.distance());
         exact = exact || r.num_exact() > 0;
       }
-      const bool told = found_.exact ? !exact : distance > 1.5 * best.distance();
-      if (!told) {
+      const bool apart = found_.exact ? !exact : distance > 1.5 * best.distance();
+      if (!apart) {
         found_.same.push_back(scored.choice);
       } else if (!found_.next || distance < found_.next->distance) {
         found_.next = MuonAlternative{scored.choice, distance};
@@ -587,8 +587,8 @@ std::vector<std::string> excluded_choices(const MuonFormula& f, const MuonFindin
   require(found.near, "orthogonal matrix: within the noise of its polynomials");
   if (!found.near) return excluded;
 
-  std::vector<MuonChoice> told = found.same;
-  told.push_back(found.choice);
+  std::vector<MuonChoice> possible = found.same;
+  possible.push_back(found.choice);
   const auto takes = [&](const MuonChoice& choice) {
     const bool set = std::ranges::any_of(f.sets, [&](NewtonSchulzSet s) {
       return choice.polynomials.steps > 0 &&
@@ -596,7 +596,7 @@ std::vector<std::string> excluded_choices(const MuonFormula& f, const MuonFindin
     });
     return set && std::ranges::find(f.directions, choice.direction) != f.directions.end();
   };
-  require(std::ranges::any_of(told, takes), "direction and polynomials");
+  require(std::ranges::any_of(possible, takes), "direction and polynomials");
   const bool single = f.input == MuonInput::fp32;
   require(single == (found.input == MuonInput::fp32), single ? "products: fp32" : "products: bf16");
   if (found.exact &&

@@ -23,7 +23,7 @@ enum class MuonProducts : std::uint8_t {
   scaled_factor,   ///< b*A + (c*A) @ A, every operation rounded
   scaled_product,  ///< b*A + c*(A @ A), every operation rounded
   partly_fused,    ///< addmm(b*A, c*A, A): the scaled matrices rounded, the sums once
-  single,          ///< fp32 products: their order decides, and no form can be told
+  single,          ///< fp32 products: their order decides, and no form is visible
 };
 
 /// The matrix that the norm is taken of, and the rounding of its quotient.
@@ -47,7 +47,7 @@ enum class MuonWrite : std::uint8_t {
   scaled_update,   ///< p + (-lr*wd)*p, less lr*(z*O): O of bf16, z*O of fp32
   rounded_update,  ///< p*(1 - lr*wd), less lr*O: z*O rounded to bf16
   in_sum,          ///< p - ((lr*z)*O + (lr*wd)*p)
-  single           ///< O has no bf16: its form cannot be told
+  single           ///< O has no bf16: its form is not visible
 };
 
 /// One library's Muon.

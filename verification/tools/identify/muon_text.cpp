@@ -38,7 +38,8 @@ std::string scales_text(const std::vector<FittingScale>& scales) {
   for (const FittingScale& scale : scales) {
     if (shown.empty() || shown.front().factor != 1 || scale.factor == 1) shown.push_back(scale);
   }
-  return listed(shown, ", or ", scale_text) + (shown.size() > 1 ? ": not told" : "");
+  return listed(shown, ", or ", scale_text) +
+         (shown.size() > 1 ? ", which it does not distinguish" : "");
 }
 
 std::string matrices_text(const MuonFinding& found) {
@@ -99,7 +100,7 @@ std::string scaling_text(MuonScaling scaling) {
 std::string write_text(MuonWrite write) {
   constexpr const char* texts[] = {"p*(1 - lr*wd) - (lr*z)*O", "p + (-lr*wd)*p - lr*(z*O)",
                                    "p*(1 - lr*wd) - lr*bf16(z*O)", "p - ((lr*z)*O + (lr*wd)*p)",
-                                   "O is fp32: not told"};
+                                   "O is fp32: its form is not visible"};
   return texts[static_cast<int>(write)];
 }
 
@@ -144,16 +145,16 @@ std::string muon_text(const MuonFinding& found) {
   }
   text += line("direction", direction_text(found.choice.direction));
   text += line("polynomials", polynomials_text(found.choice.polynomials));
-  for (const MuonChoice& same : found.same) text += line("  not told", choice_text(same));
+  for (const MuonChoice& same : found.same) text += line("  or", choice_text(same));
   if (found.next) {
     text += line("  next", fmt::format("{}, distance {:.1e}", choice_text(found.next->choice),
                                        found.next->distance));
   }
   const bool single = found.input == MuonInput::fp32;
-  const char* unseen = "bf16; its roundings are not told";
+  const char* unseen = "bf16; its roundings are not visible";
   text += line("products", found.exact || single ? products_text(found.products) : unseen);
   text += line("input", found.exact || single ? input_text(found.input) : unseen);
-  text += line("floor", found.floors.empty() ? "not told: no norm is near 1e-7"
+  text += line("floor", found.floors.empty() ? "not visible: no norm is near 1e-7"
                                              : listed(found.floors, ", or ", [](const auto& f) {
                                                  return floor_text(f.first, f.second);
                                                }));
