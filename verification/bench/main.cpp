@@ -78,7 +78,7 @@ struct Command {
   std::function<int(const Options&)> run;
 };
 
-int not_built(const char* what, const char* hint) {
+[[maybe_unused]] int not_built(const char* what, const char* hint) {
   fail(ErrorCode::unavailable, std::string("this program was built without ") + what,
        "the subcommand needs it", hint);
 }

@@ -15,8 +15,10 @@ namespace host = cuda::host;
 
 std::string text(std::initializer_list<std::int64_t> extents) {
   std::string joined;
-  for (const std::int64_t extent : extents)
-    joined += (joined.empty() ? "" : "x") + std::to_string(extent);
+  for (const std::int64_t extent : extents) {
+    if (!joined.empty()) joined += 'x';
+    joined += std::to_string(extent);
+  }
   return joined;
 }
 
