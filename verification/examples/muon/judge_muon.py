@@ -16,7 +16,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -57,7 +56,8 @@ ROWS = [
     Row("deepspeed-zero-3-clip", "deepspeed", "deepspeed-zero-3-clip", 2, "deepspeed", "different"),
     Row("deepspeed-zero-2-accumulate", "deepspeed", "deepspeed-zero-2-accumulate", 2, "deepspeed", "bits"),
     Row("deepspeed-zero-3-accumulate", "deepspeed", "deepspeed-zero-3-accumulate", 2, "deepspeed", "bits"),
-    Row("deepspeed-zero-2-scatter", "deepspeed", "deepspeed-zero-2-reduce-scatter", 2, "deepspeed", "fails"),
+    Row("deepspeed-zero-2-scatter", "deepspeed", "deepspeed-zero-2-reduce-scatter", 2, "deepspeed", "bits"),
+    Row("deepspeed-zero-3-scatter", "deepspeed", "deepspeed-zero-3-reduce-scatter", 2, "deepspeed", "fails"),
 ]
 
 
@@ -114,7 +114,6 @@ def compared(torch, files, shapes):
 
 def judge(torch, row, results):
     """Prints the line of a row; returns whether its verdict is the expected one."""
-    began = time.monotonic()
     file, log = run(row.form, row.ranks, row.shapes, results)
     if file is None:
         verdict, text = "fails", reason(log)
@@ -127,8 +126,8 @@ def judge(torch, row, results):
         package = f"{row.package} is missing"
     as_expected = verdict == row.expected
     shown = verdict.upper() if verdict in ("fails", "different") else verdict
-    print(f"{row.name:28}{package:28}{row.ranks} ranks  {shown:11}"
-          f"{time.monotonic() - began:5.0f} s{'' if as_expected else '  NOT EXPECTED'}\n{'':28}{text}", flush=True)
+    print(f"{row.name:28}{package:28}{row.ranks} ranks  {shown}{'' if as_expected else '  NOT EXPECTED'}\n"
+          f"{'':28}{text}", flush=True)
     return as_expected
 
 
