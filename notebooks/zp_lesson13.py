@@ -467,7 +467,7 @@ def draw_schemes(found):
     left.barh(range(len(names)), [of[0] / 1e9 for of in found.values()], color="#b34700")
     right.barh(range(len(names)), [of[1] / 1e12 for of in found.values()], color=draw.RANKS[0])
     for one, label in ((left, "GB sent"), (right, "10^12 products")):
-        one.set(xlabel=label, ylim=(len(names) - 0.5, -0.5))
+        one.set(xlabel=label, ylim=(len(names) - 0.5, -0.5), xlim=(0, 1.1 * one.get_xlim()[1]))
         one.tick_params(left=False)
     left.set_yticks(range(len(names)), names)
     right.set_yticks([])
