@@ -72,6 +72,29 @@ TEST_CASE("job: ended after every step, every recipe, ranks and stages changing 
   check_recipes(six_steps);
 }
 
+TEST_CASE("job: ended after every step, owners of matrices changing each time") {
+  using Owned = void (*)(RunConfig&);
+  const std::vector<Owned> owners = {
+      [](RunConfig& config) { config.matrix_owners = MatrixOwners::every; },
+      [](RunConfig& config) { config.matrix_owners = MatrixOwners::round_robin; },
+      [](RunConfig& config) { config.matrix_owners = MatrixOwners::balanced; }};
+  const TinyTraining first(DType::bf16, "muon", owners.front());
+  const JobResult whole = run_job(first, first.spec(1, 0), {});
+  const TemporaryFolder folder = TemporaryFolder::in_memory();
+  JobPlan plan{folder.file("c")};
+  plan.stop_after = 1;
+  JobResult last;
+  for (int step = 1; step <= first.config.steps; ++step) {
+    CAPTURE(step);
+    const TinyTraining run(DType::bf16, "muon", owners[static_cast<std::size_t>(step % 3)]);
+    plan.resume = step > 1;
+    last = run_job(run, run.spec(1 + step * 2 % 5, 1 + step % 3), plan);
+    CHECK(last.from == step - 1);
+    expect_same(whole.steps, last);
+  }
+  CHECK(state_digest(last.state) == state_digest(whole.state));
+}
+
 TEST_CASE("nightly: job: ended after every one of 20 steps, every recipe") {
   check_recipes(twenty_steps);
 }
