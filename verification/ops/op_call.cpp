@@ -1,5 +1,6 @@
 #include "verification/ops/op_call.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/base/digest.hpp"
@@ -32,8 +33,10 @@ OpCall::OpCall(const Op& op, const CallShape& shape) : op_(&op), shape_(shape) {
 }
 
 void OpCall::allocate() {
-  const std::vector<OpSetting> settings =
-      op_->settings ? op_->settings(*this) : std::vector<OpSetting>{};
+  // Settings of operations without extents may read the operands, which do not exist yet.
+  const bool shaped = std::ranges::any_of(
+      op_->operands, [](const Operand& operand) { return !operand.extents.empty(); });
+  const std::vector<OpSetting> settings = shaped ? op_->settings(*this) : std::vector<OpSetting>{};
   for (std::size_t k = 0; k < op_->operands.size(); ++k) {
     const Operand& operand = op_->operands[k];
     Buffer buffer;
