@@ -54,6 +54,13 @@ void with_four_heads(RunConfig& config) {
 constexpr std::int64_t first_of_matrices = 7 * 1024;
 constexpr std::int64_t last_of_matrices = 35 * 1024 + 37 * 15 - 1;
 
+// The tall matrices are mlp.down's; the first and the last element of a matrix have the same place in its transpose. Of 37
+// rows rank 0 of 3 owns 13: the larger extent is then 15, the columns. That of wide and square matrices does not depend on
+// the rows.
+constexpr std::int64_t first_of_tall = 19 * 1024;
+constexpr std::int64_t last_of_rank0_rows = 35 * 1024 + 13 * 15 - 1;
+
+constexpr std::string_view tall = "block0.mlp.down.weight";
 constexpr std::string_view query = "block0.attention.query.weight";
 constexpr std::string_view not_square = "block0.mlp.up.weight";
 
@@ -95,7 +102,12 @@ constexpr FaultCase plan[] = {
     from(query, "muon-norm-in-bf16", "orthogonal"),
     from(query, "muon-rounded-before-norm", "orthogonal"),
     from(not_square, "muon-gram-of-long-side", "orthogonal"),
-    from(not_square, "muon-not-transposed-back", "orthogonal"),
+    {.fault = "muon-not-transposed-back",
+     .case_id = whole,
+     .step = 1,
+     .buffer = "orthogonal",
+     .elements =
+         Elements{.parameter = tall, .first = first_of_tall + 1, .last = last_of_matrices - 1}},
     in_all("muon-orthogonal-clipped", "orthogonal"),
     in_all("muon-rate-of-constructor", "master"),
     from(not_square, "muon-scale-of-transposed", "master", original),
@@ -125,7 +137,12 @@ constexpr FaultCase plan[] = {
      .buffer = "orthogonal",
      .elements = Elements{.parameter = query}},
     from(query, "muon-scale-of-whole-matrix", "master", heads),
-    from(query, "muon-scale-of-shard", "master", rows, with_exact_norm),
+    {.fault = "muon-scale-of-shard",
+     .case_id = rows,
+     .step = 1,
+     .buffer = "master",
+     .elements = Elements{.parameter = tall, .first = first_of_tall, .last = last_of_rank0_rows},
+     .config = with_exact_norm},
     in_all("muon-second-moment-moves", "exp_avg_sq"),
     {.fault = "muon-norm-of-matrices", .case_id = whole, .step = 1, .buffer = "norm_limbs"},
     from(query, "muon-parts-not-split", "orthogonal", heads),
