@@ -11,7 +11,18 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-/// Three matrices: split over TP ranks in rows, in columns, and in columns of two rows.
+/// Small matrices, split over TP ranks in rows and in columns; some TP ranks have no row of `few`.
+CutTensors small_matrices() {
+  return {{{"w", {25, 24}},
+           {"few", {3, 1031}},
+           {"bias", {1030}},
+           {"whole", {11, 100}},
+           {"u", {10, 1024}},
+           {"row", {24, 170}}},
+          {1, 0, -1, -1, 1, 0}};
+}
+
+/// With the odd tensors three matrices: split over TP ranks in rows, in columns, and in columns of two rows.
 void set_muon(AccountedRun& run, MatrixOwners owners, bool in_parts) {
   OptimizerSetup& setup = run.setup;
   setup.hyper.rule = UpdateRule::muon;
@@ -38,6 +49,10 @@ void check_matrices(const std::vector<Grid>& grids, const std::vector<LayoutKind
           run.setup.stage = stage;
           run.setup.micro_batches = 1 + rest.below(5);
           vary(run, rest);
+          if (grid.tp > 1 && layout == LayoutKind::contract) {  // TP ranks own other elements
+            run.tensors = small_matrices();
+            run.bucket_numel = 1 << 20;
+          }
           run.setup.missing_grad = MissingGrad::zero;
           run.overflows = false;  // no matrix would be brought together
           set_muon(run, owners, rest.below(2) == 1);
