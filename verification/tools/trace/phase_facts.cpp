@@ -72,7 +72,7 @@ std::vector<BufferId> inputs_of(Phase phase) {
 
 }  // namespace
 
-std::vector<std::string> rules_of(Phase phase, DType param_dtype) {
+std::vector<std::string> rules_of(Phase phase, UpdateRule rule, DType param_dtype) {
   switch (phase) {
     case Phase::prepare:
       return {"R5"};
@@ -85,6 +85,8 @@ std::vector<std::string> rules_of(Phase phase, DType param_dtype) {
     case Phase::clip:
       return {"R6", "R12"};
     case Phase::update:
+      if (traits_of(rule).matrices) return {"R6", "R27", "R28"};
+      return {"R6"};
     case Phase::gather:
       return {"R6"};
     case Phase::cast:

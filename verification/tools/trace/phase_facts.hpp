@@ -10,7 +10,7 @@
 namespace zeroproof::verification {
 
 /// Numbers of the rules of common/CONTRACT.md that a phase follows.
-std::vector<std::string> rules_of(Phase phase, DType param_dtype);
+std::vector<std::string> rules_of(Phase phase, UpdateRule rule, DType param_dtype);
 
 /// Its operations, one rounding each, as R5, R6, R8, R11, R12 and R24 write them; of the update
 /// those of the rule alone.

@@ -254,7 +254,7 @@ Json phases_json(const StepTrace& trace, std::size_t step) {
     all.push_back(
         {{"phase", name(phase)},
          {"entered", entered},
-         {"rules", Json(rules_of(phase, trace.settings.param_dtype))},
+         {"rules", Json(rules_of(phase, trace.settings.rule, trace.settings.param_dtype))},
          {"formulas", Json(formulas_of(phase, trace.settings.rule, trace.settings.param_dtype))},
          {"ranks", ranks},
          {"nodes", reduce ? nodes_json(trace, step) : Json::array()},
