@@ -109,15 +109,6 @@ inline Settings valid_settings(std::uint64_t index) {
     h.dampening = dice.one_in(2) ? 0 : dice.one_in(8) ? 1 : dice.uniform();
     h.nesterov = h.momentum > 0 && h.dampening == 0 && dice.one_in(2) ? 1 : 0;
   }
-  if (index % 8 == 7) {  // with draws of its own, so that those of other settings stay
-    Dice muon(index, 2);
-    h.rule = oracle_rule_muon;
-    h.amsgrad = 0;
-    h.momentum = muon.one_in(4) ? 0 : muon.one_in(4) ? muon.magnitude(-1074, -1) : muon.uniform();
-    h.dampening = 0;
-    h.nesterov = h.momentum > 0 && muon.one_in(2) ? 1 : 0;
-    h.heavy_ball = muon.one_in(2) ? 1 : 0;
-  }
   h.has_max_norm = dice.one_in(2) ? 1 : 0;
   h.max_norm = dice.one_in(4) ? 0 : dice.magnitude(-1074, 1023);
   h.has_clip_value = dice.one_in(2) ? 1 : 0;
@@ -129,6 +120,20 @@ inline Settings valid_settings(std::uint64_t index) {
                                                 ((std::uint64_t{1} << 53) - 1));
   const int bits = static_cast<int>(std::ceil(std::log2(static_cast<double>(c.divisor))));
   c.log2_loss_scale = -126 + static_cast<int>(dice.below(static_cast<std::uint64_t>(253 - bits)));
+  return c;
+}
+
+/// The same of the rule muon.
+inline Settings valid_muon_settings(std::uint64_t index) {
+  Settings c = valid_settings(index);
+  oracle_hyper& h = c.hyper;
+  Dice dice(index, 2);
+  h.rule = oracle_rule_muon;
+  h.amsgrad = 0;
+  h.momentum = dice.one_in(4) ? 0 : dice.one_in(4) ? dice.magnitude(-1074, -1) : dice.uniform();
+  h.dampening = 0;
+  h.nesterov = h.momentum > 0 && dice.one_in(2) ? 1 : 0;
+  h.heavy_ball = dice.one_in(2) ? 1 : 0;
   return c;
 }
 

@@ -9,8 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "common/base/error.hpp"
 #include "common/contracts/newton_schulz.hpp"
+#include "cuda/host/operations.hpp"
 #include "oracle.h"
+#include "oracle_settings.hpp"
+#include "reference/operations.hpp"
 #include "verification/compare/compare.hpp"
 #include "verification/ops/op_case.hpp"
 
@@ -135,6 +139,26 @@ TEST_CASE("muon: the reference has the oracle's bits on every call of the harnes
     CHECK(different == 0);
     CHECK(numbers > 20000);
   }
+}
+
+TEST_CASE("muon: step scalars are the oracle's") {
+  int different = 0;
+  for (std::uint64_t index = 0; index < 20000; ++index) {
+    const oracle::Settings c = oracle::valid_muon_settings(index);
+    oracle_scalars want{};
+    REQUIRE(oracle_step_scalars(&c.hyper, c.t, c.log2_loss_scale, c.divisor, &want) == 1);
+    const OptimizerHyper hyper = oracle::to_hyper(c.hyper);
+    for (const StepScalars& got :
+         {reference::step_scalars(hyper, c.t, c.log2_loss_scale, c.divisor),
+          cuda::host::step_scalars(hyper, c.t, c.log2_loss_scale, c.divisor)})
+      different += std::memcmp(&got, &want, sizeof got) == 0 ? 0 : 1;
+  }
+  CHECK(different == 0);
+  oracle_hyper damped = oracle::valid_muon_settings(1).hyper;
+  damped.dampening = 0.5;
+  oracle_scalars scalars{};
+  CHECK(oracle_step_scalars(&damped, 1, 0, 1, &scalars) == 0);
+  CHECK_THROWS_AS(reference::step_scalars(oracle::to_hyper(damped), 1, 0, 1), Error);
 }
 
 TEST_CASE("muon: the harness has tall, wide, odd, single and empty matrices, with every choice") {
