@@ -241,7 +241,7 @@ Identification identify_muon(const RecordedStep& step) {
            std::ranges::equal(t.before.momentum_buffer, t.after.momentum_buffer, same_value);
   });
   found.muon = find_muon(step);
-  found.tells = !found.muon->matrices.empty() || found.muon->zeros_moved;
+  found.tells = !found.muon->matrices.empty() || found.muon->zeros_moved || found.muon->overflows;
   std::size_t least = 0;
   for (const Dialect& dialect : all_dialects()) {
     if (!dialect.takes(step.hyper)) continue;

@@ -22,7 +22,7 @@ constexpr double largest_of_low_rank =
     1e-5;  // of rank 1, every polynomial has the same result but for its scale
 constexpr double single_noise =
     0x1p-11;  // of fp32: the Gram form squares the condition of a matrix
-constexpr std::size_t most_matrices = 8;
+constexpr std::size_t most_matrices = 8;  // of the search
 constexpr int most_steps = 12;
 constexpr std::size_t most_rounded = 16;  // choices that are evaluated with roundings
 
@@ -209,6 +209,7 @@ class Search {
     for (const StepTensor& t : step_.tensors) {
       if (t.numel() == 0) continue;
       const double norm = direction(t, MuonDirection::momentum).norm();
+      found_.overflows = found_.overflows || (std::isfinite(norm) && overflows(t));
       const auto cost = static_cast<double>(t.numel() * std::min(t.rows, t.columns));
       if (norm == 0) {
         ++found_.zeros;
@@ -222,8 +223,16 @@ class Search {
       }
     }
     std::ranges::stable_sort(usable, {}, [](const StepTensor* t) { return t->numel(); });
+    all_ = usable;
     if (usable.size() > most_matrices) usable.resize(most_matrices);
     tensors_ = usable;
+  }
+
+  /// Of a matrix with a finite direction.
+  static bool overflows(const StepTensor& t) {
+    const auto is_finite = [](float x) { return std::isfinite(x); };
+    return std::ranges::all_of(t.before.master, is_finite) &&
+           !std::ranges::all_of(t.after.master, is_finite);
   }
 
   /// Of a matrix without a direction.
@@ -301,7 +310,9 @@ class Search {
   }
 
   void conclude() {
-    const Rounded& best = rounded_.front();
+    const Rounded& nearest = rounded_.front();
+    tensors_ = all_;
+    const Rounded best = rounded(nearest.choice, nearest.products, nearest.input);
     found_.choice = best.choice;
     found_.products = best.products;
     found_.input = best.input;
@@ -326,7 +337,7 @@ class Search {
         found_.must_be_exact = true;
       found_.matrices.push_back(m);
     }
-    find_alternatives(best);
+    find_alternatives(nearest);
   }
 
   void find_alternatives(const Rounded& best) {
@@ -351,7 +362,7 @@ class Search {
   const RecordedStep& step_;
   MuonFinding& found_;
   double weight_ = 1;
-  std::vector<const StepTensor*> tensors_;
+  std::vector<const StepTensor*> all_, tensors_;  // that can be evaluated; those of the search
   std::vector<Scored> scored_;
   std::vector<Rounded> rounded_;
 };
@@ -583,6 +594,7 @@ std::vector<std::string> excluded_choices(const MuonFormula& f, const MuonFindin
   require(std::ranges::find(found.families, f.family) != found.families.end() && !found.coupled,
           "momentum: " + std::string(f.family == MomentumFamily::ema ? "ema" : "heavy ball"));
   require(!found.zeros_moved, "update of a matrix without a direction: its decay alone");
+  require(!found.overflows, "update of finite numbers: finite");
   if (found.matrices.empty()) return excluded;
   require(found.near, "orthogonal matrix: within the noise of its polynomials");
   if (!found.near) return excluded;

@@ -50,6 +50,8 @@ struct MuonFinding {
   /// Others: without a direction, near the floor, too large, with roundings as large as the result (of low rank).
   std::int64_t zeros = 0, tiny = 0, large = 0, unclear = 0;
   bool zeros_moved = false;  ///< a matrix without a direction changed by more than its decay
+  bool overflows =
+      false;  ///< a parameter became infinite or NaN, from a finite one and a finite direction
 
   MuonChoice choice;
   MuonProducts products = MuonProducts::fused;

@@ -177,6 +177,7 @@ std::string muon_verdict(const MuonFinding& found) {
   std::string text = "no dialect: ";
   if (found.families.empty()) text += "the momentum is neither ema nor heavy ball; ";
   if (found.zeros_moved) text += "a matrix without a direction moved; ";
+  if (found.overflows) text += "a finite parameter became infinite or NaN; ";
   if (!found.near) {
     text +=
         fmt::format("no polynomials give the update: the nearest are {} times their noise away; ",

@@ -331,6 +331,42 @@ TEST_CASE("identify muon: a step with one mutated choice is no dialect") {
   }
 }
 
+TEST_CASE("identify muon: a wrong matrix is seen behind the eight that the search takes") {
+  const auto step_of = [](std::size_t count, const auto& change) {
+    RecordedStep step = step_named("torch-muon.torch.default.3.safetensors");
+    while (step.tensors.size() < count) {
+      StepTensor copy = step.tensors[1];
+      step.tensors.push_back(std::move(copy));
+    }
+    change(step.tensors.back());
+    return identify(step);
+  };
+  CHECK(has(step_of(10, [](StepTensor&) {}).fits, "torch-muon"));
+  const auto decay_alone = [](StepTensor& t) {
+    for (std::size_t i = 0; i < t.numel(); ++i)
+      t.after.master[i] = t.before.master[i] * static_cast<float>(1 - 0.02 * 0.1);
+  };
+  CHECK_FALSE(step_of(10, decay_alone).named());
+}
+
+TEST_CASE("identify muon: a step from finite numbers to NaN is no dialect, whatever its matrix") {
+  const auto named = [](std::size_t rows, std::size_t columns, float grad) {
+    RecordedStep step = step_named("torch-muon.torch.default.3.safetensors");
+    StepTensor t;
+    t.rows = rows;
+    t.columns = columns;
+    t.grad.assign(rows * columns, grad);
+    t.before.momentum_buffer.assign(rows * columns, 0);
+    t.after.momentum_buffer.assign(rows * columns, static_cast<float>((1 - 0.95) * grad));
+    t.before.master.assign(rows * columns, 1);
+    t.after.master.assign(rows * columns, std::nanf(""));
+    step.tensors.push_back(std::move(t));
+    return identify(step).named();
+  };
+  CHECK_FALSE(named(130, 130, 1));    // too large to be evaluated
+  CHECK_FALSE(named(8, 12, 1e-12F));  // near the floor
+}
+
 TEST_CASE("identify muon: muon-fsdp2 0.3.0 without Nesterov overwrites its momentum") {
   const RecordedStep step = step_named("wrong.muon-fsdp2.plain.3.safetensors");
   const Identification found = identify(step);
