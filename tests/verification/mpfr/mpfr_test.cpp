@@ -149,7 +149,7 @@ ElementState oracle_step(const OptimizerHyper& h, const StepScalars& s, float ra
     case UpdateRule::muon:  // of a tensor that is no matrix (R28)
     case UpdateRule::adamw:
     case UpdateRule::adam:
-      adam_by_oracle(h.rule == UpdateRule::adamw, {h.amsgrad, h.maximize}, s, grad, one(x.master),
+      adam_by_oracle(h.rule != UpdateRule::adam, {h.amsgrad, h.maximize}, s, grad, one(x.master),
                      one(x.exp_avg), one(x.exp_avg_sq), one(x.max_exp_avg_sq));
       break;
     case UpdateRule::sgd:

@@ -62,6 +62,11 @@ std::string why_pointless(const RunConfig& config) {
       !config.clip_groups.empty()) {
     return "the tensors of a clip group may have no gradient in the few steps that are applied";
   }
+  const NewtonSchulzOptions& iteration = config.optimizer.muon.newton_schulz;
+  if (traits_of(config.optimizer.rule).matrices && iteration.steps > 8 &&
+      iteration.coefficients == NewtonSchulzSet::cans && iteration.factors == MatrixFactors::bf16) {
+    return "a singular value that bf16 rounds above 1 leaves the interval of cans and grows";
+  }
   switch (config.on_nonfinite) {
     case OnNonfinite::skip:
       return dynamic && !overflows
