@@ -119,7 +119,6 @@ Op matrix_product_op() {
   op.reference = run_product(reference::matrix_product);
   op.host = run_product(cuda::host::matrix_product);
   op.device = run_product(on_device<cuda::device::matrix_product>);
-  // DEVICE   op.device = run_product(on_device<cuda::device::matrix_product>);
   return op;
 }
 
@@ -289,7 +288,6 @@ Op newton_schulz_op() {
   op.host = run_newton_schulz(cuda::host::newton_schulz);
   op.device = run_newton_schulz(on_device<cuda::device::newton_schulz>);
   op.host_of = [](const cuda::KernelTable& ops) { return run_newton_schulz(ops.newton_schulz); };
-  // DEVICE   op.device = run_newton_schulz(on_device<cuda::device::newton_schulz>);
   return op;
 }
 
@@ -350,7 +348,6 @@ Op momentum_op() {
   op.host = run_momentum(cuda::host::muon_momentum);
   op.device = run_momentum(on_device<cuda::device::muon_momentum>);
   op.host_of = [](const cuda::KernelTable& ops) { return run_momentum(ops.muon_momentum); };
-  // DEVICE   op.device = run_momentum(on_device<cuda::device::muon_momentum>);
   return op;
 }
 
@@ -414,7 +411,6 @@ Op step_size_op() {
   op.host = run_step_size(cuda::host::muon_step_size);
   op.device = run_step_size(cuda::device::muon_step_size);
   op.host_of = [](const cuda::KernelTable& ops) { return run_step_size(ops.muon_step_size); };
-  // DEVICE   op.device = run_step_size(cuda::device::muon_step_size);
   return op;
 }
 
@@ -468,7 +464,6 @@ Op muon_update_op() {
   op.host = run_update(cuda::host::muon_update);
   op.device = run_update(on_device<cuda::device::muon_update>);
   op.host_of = [](const cuda::KernelTable& ops) { return run_update(ops.muon_update); };
-  // DEVICE   op.device = run_update(on_device<cuda::device::muon_update>);
   return op;
 }
 
