@@ -12,6 +12,9 @@
 namespace zeroproof::verification {
 namespace {
 
+/// Set by every recipe of this name, so that none runs with another configured rule.
+void adamw(RunConfig& c) { c.optimizer.rule = UpdateRule::adamw; }
+
 /// Gradients are small, so the rules without a second moment take larger steps. The rate is not a
 /// power of two: lr * e would then be exact, and a contraction to fused multiply-add would not be
 /// detected.
@@ -85,7 +88,7 @@ void scaled(RunConfig& c, const ParamScaling& scaling) {
 }
 
 constexpr std::array<Recipe, 25> all = {{
-    {"adamw", "AdamW as configured", [](RunConfig& c) { c.optimizer.rule = UpdateRule::adamw; }},
+    {"adamw", "AdamW as configured", adamw},
     {"adam", "decay through the gradient, from a fresh state",
      [](RunConfig& c) {
        c.optimizer.rule = UpdateRule::adam;
@@ -171,6 +174,7 @@ constexpr std::array<Recipe, 25> all = {{
      }},
     {"adamw-amsgrad", "largest second moment, no decay, elements clipped",
      [](RunConfig& c) {
+       adamw(c);
        c.optimizer.amsgrad = true;
        c.optimizer.weight_decay = 0;
        c.optimizer.clip_value = 0.01;
@@ -185,6 +189,7 @@ constexpr std::array<Recipe, 25> all = {{
      }},
     {"adamw-unclipped", "no norm clipping, no bias correction, hysteresis refilled by good steps",
      [](RunConfig& c) {
+       adamw(c);
        c.optimizer.max_norm.reset();
        c.optimizer.bias_correction = false;
        c.scaler.hysteresis = 2;
@@ -192,11 +197,13 @@ constexpr std::array<Recipe, 25> all = {{
      }},
     {"adamw-tokens", "the sum over tokens is divided by their number, from a fresh state",
      [](RunConfig& c) {
+       adamw(c);
        c.loss_reduction = LossReduction::tokens;
        fresh(c);
      }},
     {"adamw-idle", "tensors without a gradient are left alone",
      [](RunConfig& c) {
+       adamw(c);
        c.idle_tensors = true;
        c.missing_grad = MissingGrad::skip;
      }},
@@ -208,6 +215,7 @@ constexpr std::array<Recipe, 25> all = {{
      }},
     {"adamw-stochastic", "stochastic rounding of the parameters, idle tensors left alone",
      [](RunConfig& c) {
+       adamw(c);
        c.param_rounding = ParamRounding::stochastic;
        c.idle_tensors = true;
        c.missing_grad = MissingGrad::skip;
@@ -215,6 +223,7 @@ constexpr std::array<Recipe, 25> all = {{
      bf16_only},
     {"adamw-propagate", "an infinity goes through the last step instead of skipping it",
      [](RunConfig& c) {
+       adamw(c);
        c.on_nonfinite = OnNonfinite::propagate;
        c.overflow_step = c.steps;
      }},
@@ -222,6 +231,7 @@ constexpr std::array<Recipe, 25> all = {{
      "two param groups, warm-up, cosine decay and a ramp of weight decay, in samples; from a fresh "
      "state",
      [](RunConfig& c) {
+       adamw(c);
        fresh(c);
        groups(c);
      }},

@@ -135,6 +135,14 @@ TEST_CASE(
   expect_refusal("list byte_gpt_tiny --recipe adamw-amsgrad" + place +
                      with("[optimizer]\nweight_decay = 0.1\n"),
                  "replaces optimizer.weight_decay");
+  // Recipes run with the rule of their name.
+  for (const char* rule : {"sgd", "lion", "muon"}) {
+    const std::string config = with("[optimizer]\nrule = \"" + std::string(rule) + "\"\n");
+    CHECK(ids(config).find("/" + std::string(rule) + "/") != std::string::npos);
+    CHECK(ids(config).find("/adamw") == std::string::npos);
+    expect_refusal("list byte_gpt_tiny --recipe adamw-groups" + place + config,
+                   "recipe adamw-groups replaces optimizer.rule");
+  }
   // Used by the recipe, the same value, or the default: nothing is ignored.
   for (const char* toml : {"[optimizer]\nlr = 1e-3\n", "[optimizer]\nmaximize = true\n",
                            "[optimizer]\nweight_decay = 0.01\nrule = \"adamw\"\n"})
