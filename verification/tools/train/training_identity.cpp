@@ -65,6 +65,13 @@ std::string text_of(const Json& identity, const char* key, const std::string& la
   return identity.at(key).get<std::string>();
 }
 
+/// "optimizer.rule = 'muon'", "" if there is no such line.
+std::string rule_line(const std::vector<std::string>& lines) {
+  const auto found = std::ranges::find_if(
+      lines, [](const std::string& line) { return line.starts_with("optimizer.rule = "); });
+  return found == lines.end() ? "" : *found;
+}
+
 }  // namespace
 
 Json training_identity(const Experiment& experiment, const CaseSpec& spec,
@@ -103,6 +110,9 @@ void require_same_training(const Json& saved, const Json& mine, const std::strin
   }
   const std::vector<std::string> there = named_lines(text_of(saved, "settings", label));
   const std::vector<std::string> here = named_lines(text_of(mine, "settings", label));
+  // Rules have lines of their own, so they are compared first.
+  if (rule_line(there) != rule_line(here))
+    refuse("it has " + rule_line(there) + ", and here it is " + rule_line(here));
   for (std::size_t i = 0; i < std::max(there.size(), here.size()); ++i) {
     const std::string a = i < there.size() ? there[i] : "nothing more",
                       b = i < here.size() ? here[i] : "nothing";

@@ -113,7 +113,11 @@ TEST_CASE("train: a folder of another training, or of none, is refused and descr
     expect_refusal(words + " --steps 8 --resume --checkpoint " + quoted(saved.run()), says);
   };
   const std::string self = std::string(tiny) + "--world self --stage 0 ";
-  refused(self + "--recipe lion", "is of another training: it has optimizer.");
+  for (const std::string rule : {"lion", "muon"})
+    refused(self + "--recipe " + rule,
+            "is of another training: it has optimizer.rule = 'adamw', and here it is "
+            "optimizer.rule = '" +
+                rule + "'");
   refused(self + "--seed 2", "run.seed = 1, and here it is run.seed = 2");
   refused(self + "--micro-batches 6", "run.micro_batches = 7");
   refused("train --workload byte_gpt_tiny --dtype bf16 --world self",
