@@ -58,8 +58,8 @@ Choice named(const py::Object& value, const std::string& name) {
   const Span<const std::string_view> all = zeroproof::names_of(Choice{});
   for (std::size_t i = 0; i < all.size(); ++i)
     choices[std::string(all[i])] = static_cast<Choice>(i);
-  return look_up(choices, read<std::string>(value, name, "a word"), name,
-                 "it selects a computation of muon (R28)");
+  return look_up(choices, read<std::string>(value, name, "a word"), "value of " + name,
+                 "it selects a computation of muon, R28");
 }
 
 /// Sets the fields that a dict names.
