@@ -164,6 +164,7 @@ int explain_all() {
   std::vector<std::string> names;
   for (const Passage& rule : rules()) names.push_back(rule.name);
   out += labelled("rules", names, ",");
+  out += labelled("updates", update_rule_names(), ",");
   names.clear();
   for (const Passage& label : labels()) names.push_back("[" + label.name + "]");
   out += labelled("labels", names, "");
@@ -185,6 +186,7 @@ std::vector<std::string> known_names() {
   for (const Op& op : all_ops()) known.push_back(op.name);
   for (const Phase phase : all_phases) known.emplace_back(name(phase));
   known.insert(known.end(), {"lbfgs", "dialects", "errata"});
+  for (const std::string& rule : update_rule_names()) known.push_back(rule);
   for (const std::string& stage : all_stages()) known.push_back(stage);
   for (const Fault& fault : fault_catalogue()) known.emplace_back(fault.id);
   for (const Passage& rule : rules()) known.push_back(rule.name);
@@ -216,7 +218,9 @@ std::vector<std::string> holding(const std::string& what, const std::vector<std:
   std::string meant;
   for (std::size_t i = 0; i < close.size() && i < 5; ++i) meant += (i > 0 ? " or " : "") + close[i];
   fail(ErrorCode::config,
-       "'" + what + "' is not an operation, phase, stage, dialect, rule, label, erratum or fault",
+       "'" + what +
+           "' is not an operation, phase, update rule, stage, dialect, rule, label, erratum or "
+           "fault",
        "explain takes one of these",
        (meant.empty() ? "" : "did you mean " + meant + "? ") + "zeroproof explain lists all names");
 }
@@ -228,6 +232,7 @@ int explain(const std::string& what, bool all) {
            "only operations and phases have a short form", "leave it out");
   if (what.empty()) return explain_all();
   if (what == "lbfgs") return printed(explain_lbfgs());
+  if (const std::string rule = explain_update_rule(what); !rule.empty()) return printed(rule);
   if (what == "errata") return printed(explain_errata());
   if (what == "dialects") return printed(explain_dialects());
   if (const std::string dialect = explain_dialect(what); !dialect.empty()) return printed(dialect);
@@ -242,14 +247,16 @@ int explain(const std::string& what, bool all) {
 }  // namespace
 
 void add_explain(CommandSet& commands) {
-  const Command command = commands.add(
-      "explain",
-      "print the contract of an operation, phase, stage, rule or label, the formulas of a dialect, "
-      "the error in a claim, and the effect of a fault (no name: list all)");
+  const Command command =
+      commands.add("explain",
+                   "print the contract of an operation, phase, update rule, stage, rule or label, "
+                   "the formulas of a dialect, "
+                   "the error in a claim, and the effect of a fault (no name: list all)");
   const auto words = std::make_shared<std::vector<std::string>>();
   command.words(
       "name", *words,
-      "an operation (adamw_update), a phase (update), lbfgs, a stage (stage2), dialects, a dialect "
+      "an operation (adamw_update), a phase (update), an update rule (muon), lbfgs, a stage "
+      "(stage2), dialects, a dialect "
       "(torch-cpu-fused), a rule (R12), a label (ZeRO:local), errata, an erratum (erratum 46) or a "
       "fault "
       "(double-unscale)");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "common/contracts/update_rule.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/cli/program/contract_text.hpp"
 #include "verification/cli/program/document_text.hpp"
@@ -60,6 +61,28 @@ TEST_CASE("explain: L-BFGS, which is no operation, is explained too") {
   CHECK(run_cli("explain lbgfs").err.find("did you mean lbfgs?") != std::string::npos);
 }
 
+TEST_CASE("explain: update rules by state, operations, settings, recipes and polynomials") {
+  for (const zeroproof::RuleTraits& traits : zeroproof::update_rules) {
+    const CliResult text = run_cli("explain " + std::string(traits.name));
+    CAPTURE(text.out);
+    CHECK(text.exit_code == 0);
+    CHECK(widest(text.out) <= 80);
+    CHECK(text.out.rfind(std::string(traits.name) + "\n", 0) == 0);
+    CHECK(text.out.find("optimizer.rule = \"" + std::string(traits.name) + "\"") !=
+          std::string::npos);
+    CHECK((text.out.find("newton_schulz") != std::string::npos) == traits.matrices);
+  }
+  const std::string muon = run_cli("explain muon").out;
+  for (const char* part :
+       {"state       exp_avg, exp_avg_sq\n", "newton_schulz, muon_momentum, muon_step_size,\n",
+        "R27, R28", "--recipe muon\n", "muon-heavy-max", "simple              3.4445 -4.775 2.0315",
+        "1.875 -1.25 0.375\n                      then the last again"})
+    CHECK_MESSAGE(muon.find(part) != std::string::npos, part);
+  CHECK(run_cli("explain sgd").out.find("sgd_ema_update") == std::string::npos);
+  CHECK(run_cli("explain").out.find("lion, lamb, muon") != std::string::npos);
+  expect_refusal("explain moun", "did you mean muon?");
+}
+
 TEST_CASE("explain: an operation by its doc block, class, implementations, cases and faults") {
   const std::string text = run_cli("explain adam_update").out;
   for (const char* part :
@@ -104,7 +127,7 @@ TEST_CASE("explain: an operation by its doc block, class, implementations, cases
 }
 
 TEST_CASE("explain: rules from the contract, with the places that cite them") {
-  CHECK(rules().size() == 27);  // R1 to R26 without R16, which is not in use
+  CHECK(rules().size() == 27);  // R1 to R28 without R16, which is not in use
   for (const Passage& rule : rules()) {
     CAPTURE(rule.name);
     const CliResult text = run_cli("explain " + rule.name);
@@ -218,11 +241,11 @@ TEST_CASE("explain: passages of documents") {
 }
 
 TEST_CASE("explain: a near miss suggests names, in the form of every error") {
-  const CliResult near = run_cli("explain adam");
+  const CliResult near = run_cli("explain _update_bf");
   CHECK(near.exit_code == 2);
   CHECK(near.out.empty());
-  CHECK(near.err.find("did you mean adamw_update or adam_update or adamw_update_bf16 or "
-                      "adam_update_bf16?") != std::string::npos);
+  CHECK(near.err.find("did you mean adamw_update_bf16 or adam_update_bf16 or sgd_update_bf16 or "
+                      "lion_update_bf16?") != std::string::npos);
   const CliResult typo = run_cli("explain clip_ceof");
   CHECK(typo.err.find("clip_coef") != std::string::npos);
   CHECK(run_cli("explain ''").exit_code == 0);

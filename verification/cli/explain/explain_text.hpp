@@ -56,6 +56,11 @@ std::string explain_dialects();
 std::string explain_dialect(const std::string& name);
 std::vector<std::string> dialect_names();
 
+/// An update rule of R6: state, operations, settings, recipes and cases, of muon also the polynomials; "" for a name
+/// that is none.
+std::string explain_update_rule(const std::string& name);
+std::vector<std::string> update_rule_names();
+
 /// All of zeroproof explain lbfgs, and its line in the list of everything.
 std::string explain_lbfgs();
 std::string lbfgs_line();
