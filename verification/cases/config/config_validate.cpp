@@ -97,6 +97,9 @@ void validate_muon(const RunConfig& config) {
   ZP_CHECK(std::isfinite(o.muon.scale_factor) && o.muon.scale_factor > 0, ErrorCode::config,
            "muon.scale_factor is " + shown(o.muon.scale_factor),
            "it multiplies the step of every matrix", "use a finite number above 0");
+  ZP_CHECK(!n.rounds_first || n.factors == MatrixFactors::bf16, ErrorCode::config,
+           "muon.rounds_first is true with factors in fp32", "it would round nothing, rule R28",
+           "use factors = \"bf16\", or leave rounds_first out");
 }
 
 void validate_model(const ModelConfig& m) {
