@@ -48,8 +48,8 @@ void rewrite(const std::string& file, const std::function<void(GoldenRecord&)>& 
 void set_eps(GoldenRecord& record) {
   const std::string before = record.settings;
   // Other sections have an eps too.
-  record.settings = std::regex_replace(
-      before, std::regex(R"((\[optimizer\][^[]*\neps = )[^\n]*)"), "$013e-8");
+  record.settings =
+      std::regex_replace(before, std::regex(R"((\[optimizer\][^[]*\neps = )[^\n]*)"), "$013e-8");
   REQUIRE(record.settings != before);
 }
 
