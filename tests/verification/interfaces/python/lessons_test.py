@@ -28,7 +28,7 @@ class LessonsTest(unittest.TestCase):
     def test_notebook_has_the_cells_of_the_rendered_one(self):
         def cells(text):
             return [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
-        self.assertEqual(len(LESSONS), 12)
+        self.assertEqual(len(LESSONS), 13)
         for lesson in LESSONS:
             made = cells(notebook_of(lesson.read_text()))
             self.assertGreater(len(made), 10)
