@@ -44,4 +44,9 @@ Span<const std::string_view> names_of(MatrixOwners) {
   return names;
 }
 
+Span<const std::string_view> names_of(MatrixTensorParallel) {
+  static constexpr std::array<std::string_view, 2> names = {"duplicated", "distributed"};
+  return names;
+}
+
 }  // namespace zeroproof

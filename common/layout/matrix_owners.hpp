@@ -13,6 +13,10 @@ namespace zeroproof {
 /// rank i mod W. balanced: longest processing time first, by the cost of the products.
 enum class MatrixOwners : std::uint8_t { every, round_robin, balanced };
 
+/// How TP ranks orthogonalise a matrix that they split. duplicated: each of them has the whole matrix. distributed: each
+/// has some blocks of the longer extent (R27), and they exchange partial folds of X X^T.
+enum class MatrixTensorParallel : std::uint8_t { duplicated, distributed };
+
 /// Rows and columns of an undistributed matrix.
 struct MatrixShape {
   std::int64_t rows = 0;
@@ -31,5 +35,6 @@ std::vector<int> owners_of_matrices(MatrixOwners owners, Span<const MatrixShape>
 
 /// Names in configuration files and reports, in the order of the enumerators.
 Span<const std::string_view> names_of(MatrixOwners);
+Span<const std::string_view> names_of(MatrixTensorParallel);
 
 }  // namespace zeroproof

@@ -71,7 +71,10 @@ struct OptimizerSetup : StepSettings {
   /// Stage 3: tensors of at most this many elements stay complete on every rank.
   std::int64_t persistent_numel = 0;
   bool overlap = false;  ///< communicate while layers compute; never changes a bit
-  MatrixOwners matrix_owners = MatrixOwners::every;  ///< with the rule muon; never changes a bit
+  // With the rule muon; never change a bit.
+  MatrixOwners matrix_owners = MatrixOwners::every;
+  /// distributed: on the host only.
+  MatrixTensorParallel matrix_tensor_parallel = MatrixTensorParallel::duplicated;
   Windows windows = Windows::on;
   Transport transport = Transport::copies;  ///< of buffers on devices
   Offload offload;                          ///< of this rank's state

@@ -38,5 +38,6 @@ std::string_view name(MatrixFactors factors) { return name_of(factors); }
 std::string_view name(NormFloor floor) { return name_of(floor); }
 std::string_view name(MuonScale scale) { return name_of(scale); }
 std::string_view name(MatrixOwners owners) { return name_of(owners); }
+std::string_view name(MatrixTensorParallel choice) { return name_of(choice); }
 
 }  // namespace zeroproof

@@ -16,6 +16,7 @@ std::string_view name(MatrixFactors factors);
 std::string_view name(NormFloor floor);
 std::string_view name(MuonScale scale);
 std::string_view name(MatrixOwners owners);
+std::string_view name(MatrixTensorParallel choice);
 
 /// All names, in the order of the enumerators.
 Span<const std::string_view> names_of(MomentumFamily);

@@ -206,6 +206,7 @@ void add_distribution(SettingList& list, const OptimizerSetup& setup) {
   list.add("persistent_numel", setup.persistent_numel);
   list.add("overlap", setup.overlap);  // it determines the order of the ranks' calls
   list.add("matrix_owners", setup.matrix_owners);
+  list.add("matrix_tensor_parallel", setup.matrix_tensor_parallel);
   list.add("windows", setup.windows);
   list.add("grad_dtype", setup.grad_dtype);
 }

@@ -13,6 +13,10 @@ void require_on_device(const OptimizerSetup& setup) {
            "the rule muon on a device with offloaded state, or state or master not in fp32",
            "only the step on the host makes the momentum of matrices from them",
            "use fp32 in device memory, or the optimizer in the space host");
+  ZP_CHECK(setup.matrix_tensor_parallel == MatrixTensorParallel::duplicated,
+           ErrorCode::invalid_argument, "matrix_tensor_parallel is distributed on a device",
+           "only the step on the host exchanges partial folds of matrices",
+           "use duplicated, or the optimizer in the space host");
 }
 
 OptimizerSetup adapt(OptimizerSetup setup, Space space) {

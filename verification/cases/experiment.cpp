@@ -164,6 +164,7 @@ OptimizerSetup Experiment::setup() const {
   setup.clip_groups = clip_groups_;
   setup.matrix_tensors = matrix_tensors_;
   setup.matrix_owners = config_.matrix_owners;
+  setup.matrix_tensor_parallel = config_.matrix_tensor_parallel;
   setup.offload.folder = config_.offload.folder;
   setup.guards = true;
   return setup;

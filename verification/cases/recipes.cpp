@@ -326,6 +326,7 @@ RunConfig under_recipe(RunConfig config, const std::string& recipe) {
   config.optimizer.muon = plain.optimizer.muon;
   config.matrix_splits.clear();
   config.matrix_owners = plain.matrix_owners;
+  config.matrix_tensor_parallel = plain.matrix_tensor_parallel;
   found->apply(config);
   if (!traits_of(config.optimizer.rule).matrices)
     config.muon_adamw = plain.muon_adamw;  // names of the model, which other recipes of muon keep

@@ -95,7 +95,9 @@ struct RunConfig {
   std::vector<std::string> muon_adamw = {"*embedding*", "head.*"};
   std::vector<MatrixSplitRule>
       matrix_splits;  ///< rule muon: the first rule that matches a matrix applies
-  MatrixOwners matrix_owners = MatrixOwners::every;  ///< rule muon; changes no bit
+  // Rule muon; they change no bit.
+  MatrixOwners matrix_owners = MatrixOwners::every;
+  MatrixTensorParallel matrix_tensor_parallel = MatrixTensorParallel::duplicated;
 };
 
 /// Defaults of the main job (workload byte_gpt): the values of verification/cases/config/defaults.toml.

@@ -52,6 +52,10 @@ Keys<RunConfig> muon_keys() {
       {"muon.adamw", [](RunConfig& c, const Value& v) { c.muon_adamw = globs(v); }},
       {"muon.owners",
        [](RunConfig& c, const Value& v) { c.matrix_owners = choice<MatrixOwners>(v); }},
+      {"muon.tensor_parallel",
+       [](RunConfig& c, const Value& v) {
+         c.matrix_tensor_parallel = choice<MatrixTensorParallel>(v);
+       }},
   };
 }
 

@@ -81,7 +81,8 @@ void validate_muon(const RunConfig& config) {
   if (!traits_of(o.rule).matrices) {
     const RunConfig plain;
     const bool same = o.muon == plain.optimizer.muon && config.muon_adamw == plain.muon_adamw &&
-                      config.matrix_splits.empty() && config.matrix_owners == plain.matrix_owners;
+                      config.matrix_splits.empty() && config.matrix_owners == plain.matrix_owners &&
+                      config.matrix_tensor_parallel == plain.matrix_tensor_parallel;
     ZP_CHECK(
         same, ErrorCode::config,
         "[muon] or [[matrix_split]] is set with the rule " + std::string(traits_of(o.rule).name),

@@ -167,7 +167,8 @@ Json muon_table(const RunConfig& c) {
           {"scale", named(m.scale)},
           {"scale_factor", m.scale_factor},
           {"adamw", list_of(c.muon_adamw, itself)},
-          {"owners", named(c.matrix_owners)}};
+          {"owners", named(c.matrix_owners)},
+          {"tensor_parallel", named(c.matrix_tensor_parallel)}};
 }
 
 Json matrix_split_table(const MatrixSplitRule& s) {

@@ -43,6 +43,7 @@ void set_run(RunConfig& c) {
   c.muon_adamw = {"*embedding*", "head.*"};
   c.matrix_splits = {};
   c.matrix_owners = MatrixOwners::every;
+  c.matrix_tensor_parallel = MatrixTensorParallel::duplicated;
 }
 
 void set_offload(OffloadConfig& o) {

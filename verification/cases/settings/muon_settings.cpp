@@ -125,6 +125,9 @@ std::vector<Setting> muon_settings() {
       where(muon, split()),
       where(muon, every_choice(
                       "owners", "muon.owners", [](auto& c) -> auto& { return c.matrix_owners; })),
+      where(muon, every_choice(
+                      "tensor_parallel", "muon.tensor_parallel",
+                      [](auto& c) -> auto& { return c.matrix_tensor_parallel; })),
   };
 }
 

@@ -27,6 +27,7 @@ std::string settings_of(const Experiment& experiment) {
   config.instances = defaults.instances;
   config.persistent_numel = defaults.persistent_numel;
   config.matrix_owners = defaults.matrix_owners;
+  config.matrix_tensor_parallel = defaults.matrix_tensor_parallel;
   config.overlap = defaults.overlap;
   config.bucket_numels = defaults.bucket_numels;
   config.omp_threads = defaults.omp_threads;

@@ -133,6 +133,7 @@ RunConfig every_field_changed() {
   c.muon_adamw = {"lm_head"};
   c.matrix_splits.emplace_back();
   c.matrix_owners = MatrixOwners::balanced;
+  c.matrix_tensor_parallel = MatrixTensorParallel::distributed;
   ScheduleConfig& h = c.schedule;
   h.unit = ScheduleUnit::samples;
   h.first_is_zero = !h.first_is_zero;
