@@ -3,7 +3,6 @@
 
 bad_input_test.py command PROGRAM BUILD SOURCE   the program: plug-ins, calls and numbers in files
 bad_input_test.py python                         the package zproof
-bad_input_test.py table                          writes the tables of README.md
 """
 
 import re
@@ -14,8 +13,6 @@ from pathlib import Path
 
 from command_rows import WRONG, Inputs, command_rows
 
-README = Path(__file__).resolve().parent / "README.md"
-BEGIN, END = "<!-- written by bad_input_test.py table -->\n", "<!-- end -->\n"
 SENTENCE = re.compile(r"[^()]*[^()\s].*; .+")  # the reason in parentheses is optional
 LONGEST_S = 60
 
@@ -96,34 +93,8 @@ def run_python():
     return failed, len(rows) + len(lines)
 
 
-def tables():
-    """A table for every interface, in Markdown."""
-    from python_rows import command_lines, python_rows
-
-    interfaces = {}
-    for row in command_rows() + python_rows() + command_lines():
-        interfaces.setdefault(row.interface, []).append(row)
-    text = ""
-    for interface, rows in interfaces.items():
-        text += f"\n### {interface}\n\n| input | result | part of the sentence |\n|---|---|---|\n"
-        for row in rows:
-            text += f"| {row.given} | {row.kind or f'exit {row.code}'} | {row.says.replace('|', chr(92) + '|')} |\n"
-    return text + "\n"
-
-
-def with_tables(page):
-    head, _, rest = page.partition(BEGIN)
-    return head + BEGIN + tables() + END + rest.partition(END)[2]
-
-
 def main(mode, *words):
-    if mode == "table":
-        README.write_text(with_tables(README.read_text()))
-        return 0
     failed, count = run_python() if mode == "python" else run_commands(*words)
-    if mode == "python" and with_tables(README.read_text()) != README.read_text():
-        print("FAILED: README.md has other rows; write them with bad_input_test.py table")
-        failed += 1
     print(f"{count - failed} of {count} answered as expected")
     return 1 if failed else 0
 
