@@ -202,6 +202,7 @@ class Optimizers(unittest.TestCase):
                 (ValueError, ("unexpected keyword argument 'fussed'",), [optim.AdamW], {"fussed": True}),
                 (ValueError, ("weight_decay is 0.3", "0.01, 0.7"), [optim.AdamW], {"weight_decay": 0.3}),
                 (ValueError, ("op is 'lamb'",), [optim.AdamW, "lamb"], {}),
+                (ValueError, ("only supports 2D", "zeroproof judge-run"), [optim.Muon], {}),
                 (ValueError, ("dtype is 'fp16'",), [optim.AdamW], {"dtype": "fp16"}),
                 (TypeError, ("the optimizer is a AdamW",), [optim.AdamW([torch.nn.Parameter(torch.ones(1))])], {})):
             with one_sentence(self, kind, *words):

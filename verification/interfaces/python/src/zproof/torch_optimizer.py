@@ -122,9 +122,10 @@ class TorchOptimizer:
             optimizer.step()
             optimizer.state[parameter]  # noqa: B018  its layout is read later
         except Exception as error:
+            hint = ("judge its recorded steps: zproof.torch.record, zeroproof judge-run" if "Muon" in self.class_name
+                    else "pass a class like torch.optim.AdamW and its options")
             raise ValueError(f"{self.name} cannot make a step of 3 {str(self.parameter_dtype).removeprefix('torch.')} elements "
-                             f"on {self.device} ({_first_line(error)}); pass a class like "
-                             "torch.optim.AdamW and its options") from None
+                             f"on {self.device} ({_first_line(error)}); {hint}") from None
         if len(groups) != 1:
             raise ValueError(f"{self.name} made {len(groups)} param groups of one parameter (the judge sets hyperparameters in "
                              "one); pass a class like torch.optim.AdamW")
