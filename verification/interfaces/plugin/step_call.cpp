@@ -1,9 +1,38 @@
 #include "verification/interfaces/plugin/step_call.hpp"
 
+#include <numeric>
+
 #include "cuda/comm/exchange/micro_batches.hpp"
 #include "verification/ops/operations/update_settings.hpp"
 
 namespace zeroproof::verification {
+namespace {
+
+void describe_matrices(const OptimizerSetup& setup, StepTables& tables) {
+  for (std::size_t tensor = 0; tensor < setup.matrix_tensors.size(); ++tensor) {
+    const auto& [is_matrix, by_columns, widths] = setup.matrix_tensors[tensor];
+    if (!is_matrix) continue;
+    const std::vector<std::int64_t>& shape = setup.layout->tensors()[tensor].shape;
+    const std::vector<std::int64_t> parts = widths.empty() ? std::vector{shape[0]} : widths;
+    const std::int64_t period = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+    std::int64_t first = 0;
+    for (const std::int64_t width : parts) {
+      for (const std::int64_t word : {static_cast<std::int64_t>(tensor), shape[0], shape[1],
+                                      std::int64_t{by_columns ? 1 : 0}, period, first, width}) {
+        tables.matrix_parts.push_back(static_cast<std::uint64_t>(word));
+      }
+      first += width;
+    }
+  }
+  const NewtonSchulzOptions& iteration = setup.hyper.muon.newton_schulz;
+  for (int k = 0; k < iteration.steps; ++k) {
+    const QuinticPolynomial p = polynomial_of(iteration.coefficients, k);
+    for (const double factor : {p.a, p.b, p.c})
+      tables.polynomials.push_back(static_cast<float>(factor));
+  }
+}
+
+}  // namespace
 
 StepTables step_tables(const OptimizerSetup& setup) {
   StepTables tables;
@@ -30,6 +59,7 @@ StepTables step_tables(const OptimizerSetup& setup) {
   for (const auto& limit : max_norms_of(setup.clip_groups, setup.hyper.max_norm)) {
     tables.max_norms.push_back(limit.value_or(0));
   }
+  if (traits_of(setup.hyper.rule).matrices) describe_matrices(setup, tables);
   return tables;
 }
 
@@ -71,6 +101,13 @@ std::vector<OpSetting> step_settings(const OptimizerSetup& setup, std::int64_t t
       {"scaler.hysteresis", number(scaler.hysteresis)},
       {"scaler.refill", number(scaler.refill)}};
   settings.insert(settings.end(), of_step.begin(), of_step.end());
+  if (!traits_of(setup.hyper.rule).matrices) return settings;
+  const MuonSettings& muon = setup.hyper.muon;
+  settings.insert(settings.end(), {{"muon.heavy_ball", number(muon.family)},
+                                   {"muon.scale", number(muon.scale)},
+                                   {"muon.scale_factor", muon.scale_factor}});
+  for (const auto& [name, value] : described(muon.newton_schulz))
+    settings.push_back({"muon." + name, value});
   return settings;
 }
 

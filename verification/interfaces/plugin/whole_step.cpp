@@ -43,9 +43,6 @@ class WholeStep final : public DistributedOptimizer {
     ZP_CHECK(setup.state_formats.plain(), ErrorCode::unavailable,
              "whole steps of a library do not support state or master other than fp32",
              "the interface has only fp32", "leave out the formats, or judge operations");
-    ZP_CHECK(!traits_of(setup.hyper.rule).matrices, ErrorCode::unavailable,
-             "whole steps of a library do not support the rule muon",
-             "the interface describes no matrices", "judge operations");
   }
 
   void load_state(const FullState& state) override {
@@ -142,7 +139,8 @@ class WholeStep final : public DistributedOptimizer {
   std::vector<float> clip_coef_;
 };
 
-/// In the order of the documentation. Buffers that the rule does not keep have no elements.
+/// In the order of the documentation. Buffers that the rule does not keep have no elements; tables of
+/// matrices, which came later, exist with the rule muon alone.
 std::vector<PluginOperand> WholeStep::operands() {
   const std::int64_t padded_numel = setup_.layout->padded_numel();
   std::vector<PluginOperand> all = {
@@ -165,6 +163,10 @@ std::vector<PluginOperand> WholeStep::operands() {
   all.push_back(operand("tensor_steps", steps_.tensor_steps_view(), true, true));
   all.push_back(operand("applied_steps", steps_.applied_steps_view(), true, true));
   all.push_back(operand("param", state_.param().whole().view(), true, true));
+  if (!traits_of(setup_.hyper.rule).matrices) return all;
+  all.push_back(
+      operand("matrix_parts", words_of(tables_.matrix_parts, DType::u64), true, false, 7));
+  all.push_back(operand("polynomials", words_of(tables_.polynomials, DType::fp32), true, false, 3));
   return all;
 }
 

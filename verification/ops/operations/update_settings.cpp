@@ -87,17 +87,21 @@ std::vector<OpSetting> described(const UpdateSettings& settings) {
           {"scalar.is_first", std::int64_t{s.is_first}}};
 }
 
-std::vector<OpSetting> described(const NewtonSchulzOptions& options, std::int64_t rows,
-                                 std::int64_t columns) {
-  return {{"rows", rows},
-          {"columns", columns},
-          {"coefficients", static_cast<std::int64_t>(options.coefficients)},
+std::vector<OpSetting> described(const NewtonSchulzOptions& options) {
+  return {{"coefficients", static_cast<std::int64_t>(options.coefficients)},
           {"steps", std::int64_t{options.steps}},
           {"form", static_cast<std::int64_t>(options.form)},
           {"factors", static_cast<std::int64_t>(options.factors)},
           {"floor", static_cast<std::int64_t>(options.floor)},
           {"eps", options.eps},
           {"rounds_first", std::int64_t{options.rounds_first ? 1 : 0}}};
+}
+
+std::vector<OpSetting> described(const NewtonSchulzOptions& options, std::int64_t rows,
+                                 std::int64_t columns) {
+  std::vector<OpSetting> all = described(options);
+  all.insert(all.begin(), {{"rows", rows}, {"columns", columns}});
+  return all;
 }
 
 std::vector<OpSetting> described(const MuonSettings& settings, const StepScalars& scalars) {

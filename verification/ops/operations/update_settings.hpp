@@ -35,6 +35,7 @@ std::vector<OpSetting> described(const UpdateSettings& settings);
 
 /// The same of Newton-Schulz, of the step size of a matrix and of the momentum: choices as the numbers of their
 /// enumerators.
+std::vector<OpSetting> described(const NewtonSchulzOptions& options);
 std::vector<OpSetting> described(const NewtonSchulzOptions& options, std::int64_t rows,
                                  std::int64_t columns);
 std::vector<OpSetting> described(const MuonSettings& settings, const StepScalars& scalars);

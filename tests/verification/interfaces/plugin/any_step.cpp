@@ -43,14 +43,47 @@ double real(const zeroproof_call* call, const char* name) {
   return zeroproof_find_setting(call, name)->value.real;
 }
 
-/// Tensors from the table, with arbitrary names.
+/// Calls f(row) for every part of a matrix; without the rule muon there are none.
+template <class F>
+void for_each_part(const zeroproof_call* call, F f) {
+  if (zeroproof_find_operand(call, "matrix_parts") == nullptr) return;
+  const Operand<std::uint64_t> parts(call, "matrix_parts");
+  for (std::int64_t i = 0; i < parts.rows; ++i) f(parts.data + i * parts.columns);
+}
+
+/// Tensors from the table, with arbitrary names; those that are no matrices in one dimension.
 FlatLayout layout_of(const zeroproof_call* call) {
   const Operand<std::uint64_t> tensors(call, "tensors");
   std::vector<ParamSpec> specs;
   for (std::int64_t i = 0; i < tensors.rows; ++i) {
     specs.push_back({numbered("t", i), {static_cast<std::int64_t>(tensors.data[4 * i + 1])}});
   }
+  for_each_part(call, [&](const std::uint64_t* part) {
+    specs[part[0]].shape = {static_cast<std::int64_t>(part[1]), static_cast<std::int64_t>(part[2])};
+  });
   return FlatLayout(specs);
+}
+
+void read_matrices(const zeroproof_call* call, StepSettings& setup) {
+  if (!traits_of(setup.hyper.rule).matrices) return;
+  setup.matrix_tensors.resize(setup.layout->tensors().size());
+  for_each_part(call, [&](const std::uint64_t* part) {
+    MatrixTensor& matrix = setup.matrix_tensors[part[0]];
+    matrix.is_matrix = true;
+    matrix.by_columns = part[3] != 0;
+    matrix.widths.push_back(static_cast<std::int64_t>(part[6]));
+  });
+  MuonSettings& m = setup.hyper.muon;
+  m.family = choice<MomentumFamily>(call, "muon.heavy_ball");
+  m.scale = choice<MuonScale>(call, "muon.scale");
+  m.scale_factor = real(call, "muon.scale_factor");
+  m.newton_schulz = {choice<NewtonSchulzSet>(call, "muon.coefficients"),
+                     static_cast<int>(zeroproof_integer(call, "muon.steps", -1)),
+                     choice<PolynomialForm>(call, "muon.form"),
+                     choice<MatrixFactors>(call, "muon.factors"),
+                     choice<NormFloor>(call, "muon.floor"),
+                     real(call, "muon.eps"),
+                     zeroproof_integer(call, "muon.rounds_first", 2) == 1};
 }
 
 void read_groups(const zeroproof_call* call, StepSettings& setup) {
@@ -95,6 +128,7 @@ StepSettings settings_of(const zeroproof_call* call, const FlatLayout& layout) {
   h.norm = choice<NormForm>(call, "norm_form");
   if (real(call, "clip_value") != 0) h.clip_value = real(call, "clip_value");
   read_groups(call, setup);
+  read_matrices(call, setup);
   setup.param_dtype = Operand<void>(call, "param").dtype();
   setup.micro_batches = zeroproof_integer(call, "micro_batches", -1);
   setup.grad_sum = choice<GradSum>(call, "grad_sum");

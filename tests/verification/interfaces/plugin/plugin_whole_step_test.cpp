@@ -21,10 +21,11 @@ CliResult verify(const std::string& what, const std::string& name) {
                  quoted(build_folder() + "/plugins/" + name + ".so"));
 }
 
-/// With a misbehaviour of whole_misbehaving.cpp.
-CliResult verify_odd(const std::string& what, const std::string& name) {
+/// With a misbehaviour of whole_misbehaving.cpp, or of another library.
+CliResult verify_odd(const std::string& what, const std::string& name,
+                     const std::string& library = "odd") {
   ::setenv("ZP_KERNEL", name.c_str(), 1);  // for the new process
-  const CliResult result = verify(what, "odd");
+  const CliResult result = verify(what, library);
   ::unsetenv("ZP_KERNEL");
   return result;
 }
@@ -102,6 +103,11 @@ TEST_CASE("whole step: declined steps are skipped, and never pass") {
       verify("byte_gpt_tiny --recipe adamw --dtype bf16 --stage 3 --world self", "whole");
   CHECK(layered.exit_code == 4);
   CHECK(layered.out.find("gradients then arrive layer by layer") != std::string::npos);
+  const CliResult of_muon =
+      verify("byte_gpt_tiny --recipe muon --dtype bf16 --stage 1 --world threads:3", "whole");
+  CHECK(of_muon.exit_code == 4);
+  CHECK(of_muon.out.find("the plug-in does not support this call of step: rule is not 0") !=
+        std::string::npos);
 }
 
 TEST_CASE("whole step: libraries with steps, operations, or both are judged") {
@@ -125,25 +131,74 @@ TEST_CASE("whole step: libraries with steps, operations, or both are judged") {
 
 TEST_CASE("whole step: operands and settings match the documentation") {
   expect("reads_the_documentation", 0, "1 pass, 0 fail");
+  for (const char* recipe : {"muon", "muon+split:heads", "muon+split:interleaved+ns_steps:9"}) {
+    const CliResult of_muon = verify_odd(std::string("byte_gpt_tiny --dtype bf16 --stage 2 --world "
+                                                     "threads:3 --recipe ") +
+                                             recipe,
+                                         "reads_the_documentation");
+    CAPTURE(of_muon.out);
+    CHECK(of_muon.exit_code == 9);
+    CHECK(of_muon.out.find("returned 1 in step: matrices as documented") != std::string::npos);
+  }
 }
 
 TEST_CASE("whole step: its inputs suffice for every recipe, layout, norm, sum and group") {
-  // The interface describes no matrices: two recipes in two dtypes, three stages and two worlds are skipped.
   const CliResult every = verify("byte_gpt_tiny --stage 0,1,2 --world self,threads:3", "any_step");
   CAPTURE(every.out);
   CHECK(every.exit_code == 0);
-  CHECK(every.out.find(" pass, 0 fail, 24 skipped  (") != std::string::npos);
-  CHECK(every.out.find("do not support the rule muon") != std::string::npos);
+  CHECK(every.out.find(" pass, 0 fail  (") != std::string::npos);  // and none skipped
   for (const char* what :
        {"byte_gpt_tiny --recipe adamw --stage 1 --world threads:3 --sum binned",
         "byte_gpt_tiny --recipe adamw --stage 2 --world threads:3 --norm exact --layout "
         "megatron,fsdp2,greedy",
-        "byte_gpt_tiny --recipe adamw+clip_groups:four --stage 2 --world threads:2 --dtype bf16"}) {
+        "byte_gpt_tiny --recipe adamw+clip_groups:four --stage 2 --world threads:2 --dtype bf16",
+        "byte_gpt_tiny --recipe muon+split:heads+owners:round_robin,"
+        "muon+split:interleaved+factors:fp32+owners:balanced,muon+matrices:all,"
+        "muon+ns_eps:large+floor:add+rounds_first:on+family:heavy_ball --stage 1 --world threads:3",
+        "byte_gpt_tiny --recipe muon --stage 2 --world threads:3 --norm exact --layout megatron"}) {
     const CliResult result = verify(what, "any_step");
     CAPTURE(what);
     CAPTURE(result.out);
     CHECK(result.exit_code == 0);
     CHECK(result.out.find("pass, 0 fail  (") != std::string::npos);  // and none skipped
+  }
+}
+
+TEST_CASE("whole step: one of Muon by the contract passes, with whole matrices and with parts") {
+  const CliResult result = verify(
+      "byte_gpt_tiny --recipe muon,"
+      "muon+split:heads+form:scaled_factor+factors:fp32+floor:add+coefficients:cans+muon_scale:"
+      "spectral,"
+      "muon+split:interleaved+form:scaled_product+rounds_first:on+family:heavy_ball+muon_scale:"
+      "unit_rms_norm+scale_factor:other --dtype bf16 --stage 0,2 --world self,threads:3",
+      "whole_muon");
+  CAPTURE(result.out);
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("12 pass, 0 fail  (") != std::string::npos);
+}
+
+TEST_CASE("whole step: mistakes of Muon are found where ranks share a matrix, at their buffers") {
+  const std::string shared =
+      "byte_gpt_tiny --recipe muon+matrices:all --dtype bf16 --stage 0,2 --world self,threads:3";
+  const CliResult correct = verify(shared, "whole_muon");
+  CAPTURE(correct.out);
+  CHECK(correct.out.find("4 pass, 0 fail  (") != std::string::npos);
+  struct {
+    const char *mistake, *verdict, *buffer;
+  } constexpr mistakes[] = {
+      {"slices", "2 pass, 2 fail  (", "master"},       // the matrix of one rank is whole
+      {"owned_shape", "2 pass, 2 fail  (", "master"},  // and has its shape
+      {"clips_last", "0 pass, 4 fail  (", "exp_avg"}};
+  for (const auto& [mistake, verdict, buffer] : mistakes) {
+    const CliResult wrong = verify_odd(shared, mistake, "whole_muon");
+    CAPTURE(mistake);
+    CAPTURE(wrong.out);
+    CHECK(wrong.exit_code == 1);
+    CHECK(wrong.out.find(verdict) != std::string::npos);
+    CHECK(wrong.out.find("FAIL byte_gpt_tiny/muon+matrices:all/plugin/stage2/threads:3/") !=
+          std::string::npos);
+    CHECK(wrong.out.find("first at  step 1  phase update  rank 0  buffer " + std::string(buffer)) !=
+          std::string::npos);
   }
 }
 

@@ -129,7 +129,26 @@ int32_t knows_by_heart(const zeroproof_call* call) {
   return 0;
 }
 
-/// Fails unless every operand and the settings are as documented.
+/// Every row, or column, of a matrix belongs to one part, and every iteration has a polynomial.
+bool describes_matrices(const zeroproof_call* call) {
+  const auto* part = data<uint64_t>(call, "matrix_parts");
+  const int64_t parts = zeroproof_find_operand(call, "matrix_parts")->tensor.shape[0];
+  const int64_t* steps = zeroproof_find_operand(call, "polynomials")->tensor.shape;
+  uint64_t end = 0;
+  for (int64_t p = 0; p < parts; ++p, part += 7) {
+    const uint64_t extent = part[3] == 1 ? part[2] : part[1];
+    const bool covers = part[5] == end && part[6] > 0 && part[5] + part[6] <= part[4];
+    if (part[1] * part[2] != data<uint64_t>(call, "tensors")[4 * part[0] + 1] || part[3] > 1 ||
+        extent % part[4] != 0 || !covers)
+      return false;
+    end = (part[5] + part[6]) % part[4];
+  }
+  return parts > 0 && end == 0 && steps[0] == zeroproof_integer(call, "muon.steps", -1) &&
+         steps[1] == 3;
+}
+
+/// Fails unless every operand and the settings are as documented. A step of muon fails then too: it
+/// is not computed.
 int32_t reads_the_documentation(const zeroproof_call* call) {
   struct Row {
     const char* name;
@@ -155,14 +174,18 @@ int32_t reads_the_documentation(const zeroproof_call* call) {
                           {"master", ZEROPROOF_IN_OUT, 1, 32},
                           {"tensor_steps", ZEROPROOF_IN_OUT, 1, 64},
                           {"applied_steps", ZEROPROOF_IN_OUT, 1, 64},
-                          {"param", ZEROPROOF_IN_OUT, 1, 16}};
+                          {"param", ZEROPROOF_IN_OUT, 1, 16},
+                          {"matrix_parts", ZEROPROOF_IN, 2, 64},
+                          {"polynomials", ZEROPROOF_IN, 2, 32}};
+  const bool of_muon = zeroproof_integer(call, "rule", -1) == 6;
+  const std::size_t num_rows = std::size(rows) - (of_muon ? 0 : 2);
   const auto complain = [&](const char* what) {
     std::snprintf(call->message, call->message_size, "wrong: %s", what);
     return 1;
   };
-  if (call->num_operands != static_cast<int32_t>(std::size(rows)))
+  if (call->num_operands != static_cast<int32_t>(num_rows))
     return complain("the number of operands");
-  for (std::size_t k = 0; k < std::size(rows); ++k) {
+  for (std::size_t k = 0; k < num_rows; ++k) {
     const zeroproof_operand& given = call->operands[k];
     const bool same = std::strcmp(given.name, rows[k].name) == 0 &&
                       given.access == rows[k].access && given.tensor.ndim == rows[k].ndim &&
@@ -202,7 +225,15 @@ int32_t reads_the_documentation(const zeroproof_call* call) {
        {"lr", "beta1", "beta2", "eps", "weight_decay", "scalar.step_size", "scalar.inv_scale"}) {
     if (zeroproof_find_setting(call, name) == nullptr) return complain(name);
   }
-  return step(call);
+  for (const char* name :
+       {"muon.heavy_ball", "muon.scale", "muon.scale_factor", "muon.coefficients", "muon.steps",
+        "muon.form", "muon.factors", "muon.floor", "muon.eps", "muon.rounds_first"}) {
+    if ((zeroproof_find_setting(call, name) != nullptr) != of_muon) return complain(name);
+  }
+  if (!of_muon) return step(call);
+  if (!describes_matrices(call)) return complain("matrix_parts or polynomials");
+  std::snprintf(call->message, call->message_size, "matrices as documented");
+  return 1;
 }
 
 struct Misbehaviour {
@@ -235,6 +266,8 @@ zeroproof_plugin misbehaving() {
   for (const Misbehaviour& row : all) {
     if (kind != nullptr && std::strcmp(row.name, kind) == 0) plugin.step = row.step;
   }
+  if (plugin.step == reads_the_documentation)
+    plugin.supports = nullptr;  // it reads muon's calls too
   // Built before the step field existed: what the memory after it holds is not part of the struct.
   if (plugin.step == nullptr) {
     plugin.struct_size = offsetof(zeroproof_plugin, step);
