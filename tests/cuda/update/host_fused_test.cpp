@@ -4,8 +4,10 @@
 #include <doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -193,14 +195,22 @@ TEST_CASE("fused: every parameter type, and stochastic rounding by global index"
 }
 
 TEST_CASE("fused: streamed parameters are the same bits, from any place in the shard") {
+  OptimizerHyper still;  // a step that moves no weight: the cast sees ties, infinities and NaN
+  still.lr = still.weight_decay = 0;
+  const StepScalars c = host::step_scalars(still, 3, 4, 3);
+  State special = start();
+  for (std::size_t i = 0; i < elements; i += 3) {
+    constexpr std::uint32_t bits[] = {0x3F808000, 0x3F818000, 0x3F808001, 0x7F800000,
+                                      0xFF800001, 0x7FC00000, 0x80008000};
+    special.master[i] = std::bit_cast<float>(bits[i / 3 % std::size(bits)]);
+  }
   for (const Isa isa : host::supported_isas()) {
     for (const std::size_t begin : {0U, 1U, 32U, 1024U}) {
       for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
-        const StepScalars c = host::step_scalars({}, 3, 4, 3);
         std::vector<State> results;
         for (const bool stream : {false, true}) {
-          State state = start();
-          host::FusedOptions options = host::fused_options({});
+          State state = special;
+          host::FusedOptions options = host::fused_options(still);
           options.stream = stream;
           const auto from = [&](std::vector<float>& values) {
             return Span<float>(values).subspan(begin);
@@ -212,8 +222,8 @@ TEST_CASE("fused: streamed parameters are the same bits, from any place in the s
                               static_cast<std::int64_t>(elements - begin)});
           results.push_back(state);
         }
-        CHECK(results[0] == results[1]);
-        CHECK(results[0].param != start().param);
+        CHECK(results[0].param == results[1].param);
+        CHECK(results[0].param != special.param);
       }
     }
   }
