@@ -2,8 +2,8 @@
 // Checks of the activation implementations, on the host and on a device.
 
 #include "common/contracts/activations.hpp"
-#include "tests/cuda/device_place.hpp"
-#include "tests/cuda/expect_error.hpp"
+#include "reference/operations.hpp"
+#include "tests/cuda/layers/layer_support.hpp"
 
 namespace zeroproof::tests {
 
@@ -19,6 +19,13 @@ struct ActivationImplementations {
   SquaredReluFn* squared_relu;
   SquaredReluBackwardFn* squared_relu_backward;
 };
+
+inline constexpr ActivationImplementations reference_activations{
+    reference::bias_gelu,    reference::bias_gelu_backward,
+    reference::geglu,        reference::geglu_backward,
+    reference::quick_geglu,  reference::quick_geglu_backward,
+    reference::swiglu,       reference::swiglu_backward,
+    reference::squared_relu, reference::squared_relu_backward};
 
 /// Outputs of every activation over the same rows, one after another, with the surrounding memory.
 class AllActivations {
@@ -38,10 +45,9 @@ class AllActivations {
   }
 
   /// Every output of every implementation.
-  std::vector<device_test::Place<float>> run(const ActivationImplementations& implementations,
-                                             const Exec& exec, float offset, float limit,
-                                             int place) const {
-    std::vector<device_test::Place<float>> outputs;
+  Outputs run(const ActivationImplementations& implementations, const Exec& exec, float offset,
+              float limit, int place) const {
+    Outputs outputs;
     const auto numel = static_cast<std::size_t>(rows_ * columns_);
     const auto out = [&](std::int64_t count) { return outputs.emplace_back(count, place).span(); };
     outputs.reserve(32);
@@ -72,17 +78,43 @@ class AllActivations {
   }
 
   std::int64_t rows_, columns_;
-  device_test::Place<float> x_, dy_, bias_, weight_;
+  Place<float> x_, dy_, bias_, weight_;
 };
 
-inline void check_same(const std::vector<device_test::Place<float>>& got,
-                       const std::vector<device_test::Place<float>>& expected) {
-  REQUIRE(got.size() == expected.size());
-  for (std::size_t k = 0; k < got.size(); ++k) {
-    CAPTURE(k);
-    REQUIRE(got[k].span().size() == expected[k].span().size());
-    got[k].check([&](std::int64_t i) { return expected[k][i]; });
+inline void check_activations_refused(const ActivationImplementations& implementations,
+                                      const Exec& exec) {
+  std::vector<float> two(2), three(3), four(4), eight(8), none;
+  refused([&] { implementations.bias_gelu(exec, 0, none, none, none); });
+  refused([&] { implementations.bias_gelu(exec, 2, three, none, three); });
+  refused([&] { implementations.bias_gelu(exec, 2, four, none, two); });
+  refused([&] { implementations.bias_gelu(exec, 2, four, three, four); });
+  refused([&] { implementations.bias_gelu_backward(exec, 2, two, four, none, four); });
+  refused([&] { implementations.bias_gelu_backward(exec, 2, four, four, none, two); });
+  refused([&] { implementations.geglu(exec, 2, four, none, four); });
+  refused([&] { implementations.geglu(exec, 2, eight, two, four); });
+  refused([&] { implementations.geglu(exec, 0, none, none, none); });
+  refused([&] { implementations.geglu(exec, 3, eight, none, four); });
+  refused([&] { implementations.geglu_backward(exec, 2, four, eight, none, four); });
+  refused([&] { implementations.quick_geglu(exec, 2, 0.0F, eight, none, three, four); });
+  refused([&] {
+    implementations.quick_geglu_backward(exec, 2, 0.0F, four, eight, none, two, eight, none);
+  });
+  refused([&] {
+    implementations.quick_geglu_backward(exec, 2, 0.0F, four, eight, none, none, eight, two);
+  });
+  refused([&] {
+    implementations.swiglu_backward(exec, 2, 0.0F, four, eight, none, two, eight, three);
+  });
+  for (const float limit : {-1.0F, std::nanf(""), __builtin_inff()}) {
+    refused([&] { implementations.swiglu(exec, 2, limit, eight, none, none, four); });
+    refused([&] {
+      implementations.swiglu_backward(exec, 2, limit, four, eight, none, none, eight, none);
+    });
   }
+  refused([&] { implementations.squared_relu(exec, 2, four, three, four); });
+  refused([&] { implementations.squared_relu(exec, 2, four, none, two); });
+  refused([&] { implementations.squared_relu_backward(exec, 2, four, four, two, four, none); });
+  refused([&] { implementations.squared_relu_backward(exec, 2, two, four, none, four, none); });
 }
 
 }  // namespace zeroproof::tests

@@ -1,4 +1,4 @@
-// The host implementations of the layers: numbers by hand, odd shapes, special values, with every instruction set and on threads.
+// The host implementations of the layers have the bits of the reference: odd shapes, special values, with every instruction set and on threads.
 
 #include <doctest.h>
 
@@ -20,8 +20,6 @@ TEST_CASE("host: norms of rows and their gradients") {
   const NormImplementations implementations{host::rms_norm, host::rms_norm_backward,
                                             host::layer_norm, host::layer_norm_backward};
   for (const Exec& exec : every_exec()) {
-    check_norms_by_hand(implementations, exec);
-    check_norm_order(implementations, exec);
     check_norm_shapes(implementations, exec);
     check_norms_refused(implementations, exec);
   }
@@ -31,8 +29,6 @@ TEST_CASE("host: gradients of weights and biases") {
   const WeightGradImplementations implementations{host::column_sum, host::weight_grad,
                                                   host::weight_grad_bf16};
   for (const Exec& exec : every_exec()) {
-    check_weight_grad_by_hand(implementations, exec);
-    check_column_sum_shapes(implementations, exec);
     check_weight_grad_shapes(implementations, exec);
     check_weight_grad_refused(implementations, exec);
   }
@@ -41,7 +37,6 @@ TEST_CASE("host: gradients of weights and biases") {
 TEST_CASE("host: dropout") {
   const DropoutImplementations implementations{host::bias_dropout, host::bias_dropout_backward};
   for (const Exec& exec : every_exec()) {
-    check_dropout_by_hand(implementations, exec);
     check_dropout_cut(implementations, exec);
     check_dropout_shapes(implementations, exec);
     check_dropout_refused(implementations, exec);
@@ -53,8 +48,6 @@ TEST_CASE("host: softmax and its gradients") {
                                                host::masked_softmax, host::masked_softmax_backward,
                                                host::sink_softmax,   host::sink_softmax_backward};
   for (const Exec& exec : every_exec()) {
-    check_softmax_by_hand(implementations, exec);
-    check_softmax_order(implementations, exec);
     check_softmax_shapes(implementations, exec);
     check_softmax_refused(implementations, exec);
   }
@@ -65,7 +58,6 @@ TEST_CASE("host: cross-entropy over a split vocabulary") {
       host::cross_entropy_max, host::cross_entropy_sum, host::cross_entropy_loss,
       host::cross_entropy_backward};
   for (const Exec& exec : every_exec()) {
-    check_cross_entropy_by_hand(implementations, exec);
     check_cross_entropy_sizes(implementations, exec);
     check_cross_entropy_refused(implementations, exec);
   }

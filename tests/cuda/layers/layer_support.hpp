@@ -1,6 +1,6 @@
 #pragma once
-// Shared by the tests of the layers' implementations: buffers with values, and sums in the 8 blocks
-// of R18 computed one element at a time.
+// Shared by the tests of the layers' implementations: filled buffers, and the outputs of an
+// implementation beside those of the reference.
 
 #include <cmath>
 #include <cstdint>
@@ -8,27 +8,11 @@
 #include <vector>
 
 #include "tests/cuda/device_place.hpp"
+#include "tests/cuda/expect_error.hpp"
 
 namespace zeroproof::tests {
 
 using device_test::Place;
-
-/// Sums of blocks first to first + count of n terms, folded to the largest possible nodes.
-inline float sum_in_blocks(std::int64_t n, const std::function<float(std::int64_t)>& term,
-                           int first = 0, int count = 8) {
-  std::vector<float> sums;
-  for (int b = first; b < first + count; ++b) {
-    float sum = 0.0F;
-    for (std::int64_t j = n * b / 8; j < n * (b + 1) / 8; ++j) sum += term(j);
-    sums.push_back(sum);
-  }
-  while (sums.size() > 1) {
-    std::vector<float> next;
-    for (std::size_t b = 0; b < sums.size(); b += 2) next.push_back(sums[b] + sums[b + 1]);
-    sums = next;
-  }
-  return sums[0];
-}
 
 /// Values of the usual size, from -2 to 2.
 inline void fill_usual(Span<float> values, std::uint64_t stream) {
@@ -56,13 +40,21 @@ inline Place<float> filled(std::int64_t numel, int offset, std::uint64_t stream,
   return place;
 }
 
-/// exp and log in the processor's 64-bit mantissa, rounded once (R23): correct unless the value is
-/// within 2^-64 of the middle between two fp32 numbers, which no value here is.
-inline float rounded_exp(float x) {
-  return static_cast<float>(std::exp(static_cast<long double>(x)));
+/// Outputs of one or more calls, one after another, with the surrounding memory.
+using Outputs = std::vector<Place<float>>;
+
+/// The same bits, and the bytes around the outputs are unchanged.
+inline void check_same(const Outputs& got, const Outputs& expected) {
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    CAPTURE(k);
+    REQUIRE(got[k].span().size() == expected[k].span().size());
+    got[k].check([&](std::int64_t i) { return expected[k][i]; });
+  }
 }
-inline float rounded_log(float x) {
-  return static_cast<float>(std::log(static_cast<long double>(x)));
+
+inline void refused(const std::function<void()>& call) {
+  expect_error(ErrorCode::invalid_argument, call);
 }
 
 struct Shape {
