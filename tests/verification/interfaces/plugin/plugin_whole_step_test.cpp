@@ -189,16 +189,16 @@ TEST_CASE("whole step: mistakes of Muon are found where ranks share a matrix, at
       {"slices", "2 pass, 2 fail  (", "master"},       // the matrix of one rank is whole
       {"owned_shape", "2 pass, 2 fail  (", "master"},  // and has its shape
       {"clips_last", "0 pass, 4 fail  (", "exp_avg"}};
-  for (const auto& [mistake, verdict, buffer] : mistakes) {
-    const CliResult wrong = verify_odd(shared, mistake, "whole_muon");
-    CAPTURE(mistake);
+  for (const auto& expected : mistakes) {
+    const CliResult wrong = verify_odd(shared, expected.mistake, "whole_muon");
+    CAPTURE(expected.mistake);
     CAPTURE(wrong.out);
     CHECK(wrong.exit_code == 1);
-    CHECK(wrong.out.find(verdict) != std::string::npos);
+    CHECK(wrong.out.find(expected.verdict) != std::string::npos);
     CHECK(wrong.out.find("FAIL byte_gpt_tiny/muon+matrices:all/plugin/stage2/threads:3/") !=
           std::string::npos);
-    CHECK(wrong.out.find("first at  step 1  phase update  rank 0  buffer " + std::string(buffer)) !=
-          std::string::npos);
+    CHECK(wrong.out.find("first at  step 1  phase update  rank 0  buffer " +
+                         std::string(expected.buffer)) != std::string::npos);
   }
 }
 
