@@ -1,6 +1,7 @@
 #include "cuda/kernel_table.hpp"
 #include "cuda/host/fold_plan.hpp"
 #include "cuda/host/operations.hpp"
+#include "cuda/host/update/product_folds.hpp"
 
 namespace zeroproof::cuda {
 
@@ -21,6 +22,7 @@ const KernelTable& host_ops() {
     all.lamb_trust_ratio = host::lamb_trust_ratio;
     all.muon_momentum = host::muon_momentum;
     all.newton_schulz = host::newton_schulz;
+    all.fold_products = host::fold_products;
     all.muon_step_size = host::muon_step_size;
     all.muon_update = host::muon_update;
     all.clip = host::clip;

@@ -22,6 +22,10 @@ namespace zeroproof::cuda {
 using FusedFoldFn = void(const Exec& exec, const host::FoldPlan& plan,
                          Span<const host::GradStretch> operands, Span<float> sum, bool streamed);
 
+/// host/update/product_folds.hpp
+using FoldProductsFn = void(const Exec& exec, Span<const TreeNode> nodes,
+                            Span<const float* const> folds, Span<float> product);
+
 struct KernelTable : UpdateOperations {
   WidenBf16Fn* widen_bf16;
   WidenFp16Fn* widen_fp16;
@@ -36,6 +40,7 @@ struct KernelTable : UpdateOperations {
   LambTrustRatioFn* lamb_trust_ratio;
   MuonMomentumFn* muon_momentum;
   NewtonSchulzFn* newton_schulz;
+  FoldProductsFn* fold_products = nullptr;  ///< of matrices that TP ranks share
   MuonStepSizeFn* muon_step_size;
   MuonUpdateFn* muon_update;
   ClipFn* clip;

@@ -157,6 +157,10 @@ void add_plan(CommandSet& commands) {
       "--matrix-owners", flags->matrix_owners,
       "of muon: every, round_robin, balanced: ranks that orthogonalise a matrix (default: every)");
   bytes(
+      "--matrix-tensor-parallel", flags->matrix_tensor_parallel,
+      "of muon: duplicated, distributed: each TP rank has a whole matrix that they split, or they "
+      "share the work (default: duplicated)");
+  bytes(
       "--adamw", flags->adamw,
       "of muon: globs of the matrices that adamw updates, with commas (default: those with embed, "
       "head, wte or wpe in their names)");

@@ -90,6 +90,8 @@ PlanSettings settings_of(const PlanFlags& flags) {
                      named_choice<StateFormat>(flags.exp_avg_sq_dtype, "--exp-avg-sq-dtype"),
                      named_choice<MasterFormat>(flags.master_dtype, "--master-dtype")};
   s.matrix_owners = named_choice<MatrixOwners>(flags.matrix_owners, "--matrix-owners");
+  s.matrix_tensor_parallel =
+      named_choice<MatrixTensorParallel>(flags.matrix_tensor_parallel, "--matrix-tensor-parallel");
   s.adamw = flags.adamw;
   if (!flags.micro_batches.empty()) {
     s.micro_batches = flag_number<std::int64_t>(flags.micro_batches, "--micro-batches", 1, 1 << 20);

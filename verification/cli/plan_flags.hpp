@@ -23,8 +23,8 @@ struct PlanFlags {
       micro_batches, order = "by_stage", windows = "off", space = "host", bucket, instances,
       clip_groups, alpha, beta, memory, offload, offload_order = "flat", offload_place = "host",
       offload_chunk, offload_overlap = "on", offload_grads = "off", exp_avg_dtype = "fp32",
-      exp_avg_sq_dtype = "fp32", master_dtype = "fp32", matrix_owners = "every", scale_recipe,
-      scale_blocks, amax_history;
+      exp_avg_sq_dtype = "fp32", master_dtype = "fp32", matrix_owners = "every",
+      matrix_tensor_parallel = "duplicated", scale_recipe, scale_blocks, amax_history;
   std::vector<std::string> counts, adamw;
   std::string svg_file, json_file;
   bool owners = false, measure = false, columnwise = false;

@@ -17,6 +17,7 @@ constexpr int tile_rows = 4, tile_registers = 1;
 #endif
 constexpr int tile_columns = tile_registers * fma_width;
 constexpr std::int64_t tile_numel = std::int64_t{tile_rows} * tile_columns;
+static_assert(tile_rows <= 32 && tile_columns <= 32);  // panels_numel() relies on it
 // Terms of a chain at a time: its panels stay in the first cache.
 constexpr std::int64_t most_terms = 256;
 // Packed at a time.
@@ -131,7 +132,8 @@ __attribute__((noinline)) void matrix_product_tile(std::int64_t terms, const flo
 }
 
 /// Folds the sums of block b (R18) into those before it. partials[slot] is a partial fold of 2^slot blocks for every 1
-/// in b; the sums of b are in slot 0 if b is even, otherwise in the last slot, where those of all 8 blocks end up.
+/// in b; the sums of b are in slot 0 if b is even, otherwise in the last slot. The fold of all blocks ends up in the slot
+/// of their number, for 8 blocks the last.
 void fold_tile(int b, float* partials) {
   float* const sums = partials + (product_slots - 1) * tile_numel;
   for (int slot = 0; (b >> slot & 1) != 0; ++slot) {
@@ -195,26 +197,26 @@ struct ChainPart {
 void product_part(const ProductBlock& block, const ProductEnd& end, const ChainPart& part) {
   const auto chain = part.begins ? matrix_product_tile<true> : matrix_product_tile<false>;
   const std::int64_t slot = part.b % 2 == 0 ? 0 : product_slots - 1;
+  const std::int64_t terms = block.inner.terms();
+  const int count = block.inner.count, result = count == 8 ? 3 : count / 2;  // log2
   float* partials = block.partials;
   for (std::int64_t column = block.first_column; column < block.end_column;
        column += tile_columns) {
     for (std::int64_t row = block.first_row; row < block.end_row; row += tile_rows) {
       if (block.symmetric && row + tile_rows <= column) continue;
-      chain(part.terms, block.left + row * block.inner + part.q * tile_rows,
-            block.right + column * block.inner + part.q * tile_columns,
-            partials + slot * tile_numel);
+      chain(part.terms, block.left + row * terms + part.q * tile_rows,
+            block.right + column * terms + part.q * tile_columns, partials + slot * tile_numel);
       if (part.ends) fold_tile(part.b, partials);
-      if (part.ends && part.b == 7) {
-        store_tile(block, end, row, column, partials + (product_slots - 1) * tile_numel);
-      }
+      if (part.ends && part.b + 1 == count)
+        store_tile(block, end, row, column, partials + result * tile_numel);
       partials += product_slots * tile_numel;
     }
   }
 }
 
 void product_block(const ProductBlock& block, const ProductEnd& end) {
-  for (int b = 0; b < 8; ++b) {
-    const std::int64_t first = block.inner * b / 8, terms = block.inner * (b + 1) / 8 - first;
+  for (int b = 0; b < block.inner.count; ++b) {
+    const std::int64_t first = block.inner.begin(b), terms = block.inner.begin(b + 1) - first;
     const std::int64_t parts = terms > most_terms ? (terms + most_terms - 1) / most_terms : 1;
     for (std::int64_t p = 0; p < parts; ++p) {
       const std::int64_t begin = terms * p / parts, last = terms * (p + 1) / parts;

@@ -27,11 +27,22 @@ struct ProductEnd {
   bool rounds_last = false;
 };
 
+/// Terms of a product: those of `count` blocks of R18 from block `first` on, of `extent` terms in all. count is a power
+/// of two, and first a multiple of it, so that the fold of these blocks is a node of R18's tree.
+struct InnerBlocks {
+  std::int64_t extent = 0;
+  int first = 0, count = 8;
+
+  /// Begin of the b-th of them, from the first term on; all terms for b = count.
+  std::int64_t begin(int b) const { return extent * (first + b) / 8 - extent * first / 8; }
+  std::int64_t terms() const { return begin(count); }
+};
+
 /// A rectangle of a product. Its first row and column begin a panel.
 struct ProductBlock {
-  const float* left = nullptr;   ///< panels of rows, [panel][inner][tile_rows]
-  const float* right = nullptr;  ///< panels of columns, [panel][inner][tile_columns]
-  std::int64_t inner = 0;
+  const float* left = nullptr;   ///< panels of rows, [panel][inner.terms()][tile_rows]
+  const float* right = nullptr;  ///< panels of columns, [panel][inner.terms()][tile_columns]
+  InnerBlocks inner;
   std::int64_t first_row = 0, end_row = 0;
   std::int64_t first_column = 0, end_column = 0;
   bool symmetric = false;  ///< elements (i, j) with i >= j are computed and stored at (j, i) too

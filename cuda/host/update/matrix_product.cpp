@@ -39,7 +39,9 @@ MatrixMultiplier::Panels MatrixMultiplier::pack(const MatrixFactor& left, const 
   const std::int64_t across = round_up(right.rows, kernels_.tile_columns) / kernels_.tile_columns;
   const std::int64_t left_numel = down * kernels_.tile_rows * inner;
   // One block of memory: the usual malloc gives two of them back to the system, page by page, after every product.
-  float* const rows = panels_.of(left_numel + across * kernels_.tile_columns * inner);
+  float* const rows = given_panels_ != nullptr
+                          ? given_panels_
+                          : panels_.of(left_numel + across * kernels_.tile_columns * inner);
   float* const columns = rows + left_numel;
   const auto panel = [&](const MatrixFactor& factor, std::int64_t lanes, std::int64_t at,
                          float* memory) {
@@ -56,10 +58,10 @@ MatrixMultiplier::Panels MatrixMultiplier::pack(const MatrixFactor& left, const 
 }
 
 void MatrixMultiplier::multiply(const MatrixFactor& left, const MatrixFactor& right,
-                                std::int64_t inner, bool rounds, bool symmetric,
+                                const InnerBlocks& inner, bool rounds, bool symmetric,
                                 const ProductEnd& end, float* product) {
   if (left.rows == 0 || right.rows == 0) return;
-  const Panels panels = pack(left, right, inner, rounds);
+  const Panels panels = pack(left, right, inner.terms(), rounds);
   // Blocks of tiles whose panels and sums stay in the second cache.
   const std::int64_t height = round_up(96, kernels_.tile_rows);
   const std::int64_t width = round_up(96, kernels_.tile_columns);
@@ -96,7 +98,8 @@ void matrix_product(const Exec& exec, MatrixFactors factors, std::int64_t rows,
   require_matrix("matrix_product", "product", rows, columns, product.size());
   const bool same = left.data() == right.data() && rows == columns;
   MatrixMultiplier(exec).multiply({left.data(), inner, 1, rows}, {right.data(), inner, 1, columns},
-                                  inner, factors == MatrixFactors::bf16, same, {}, product.data());
+                                  {inner}, factors == MatrixFactors::bf16, same, {},
+                                  product.data());
 }
 
 }  // namespace zeroproof::cuda::host

@@ -15,16 +15,24 @@ constexpr bool has_numel(std::int64_t rows, std::int64_t columns, std::size_t nu
   return rows == 0 ? numel == 0 : numel % r == 0 && numel / r == static_cast<std::size_t>(columns);
 }
 
+/// Elements that the packed factors of a product need at most, whatever the instruction set: a panel has up to 32 lanes.
+constexpr std::int64_t panels_numel(std::int64_t rows, std::int64_t columns, std::int64_t inner) {
+  return (rows + columns + 62) * inner;
+}
+
 /// Multiplies matrices with scratch memory that later products use again.
 class MatrixMultiplier {
  public:
-  explicit MatrixMultiplier(const Exec& exec) : exec_(exec), kernels_(matrix_kernels(exec.isa)) {}
+  /// panels: memory for the packed factors of every product, [panels_numel()]; null: allocated here.
+  explicit MatrixMultiplier(const Exec& exec, float* panels = nullptr)
+      : exec_(exec), kernels_(matrix_kernels(exec.isa)), given_panels_(panels) {}
 
-  /// product = end(left right^T), [left.rows, right.rows].
+  /// product = end(left right^T), [left.rows, right.rows], or the fold of some blocks of its terms: the factors begin with
+  /// the first of these.
   ///
   /// rounds: factors are cast to bf16 first. symmetric: left and right have the same elements, and the addend, if there
   /// is one, is symmetric. product overlaps no operand.
-  void multiply(const MatrixFactor& left, const MatrixFactor& right, std::int64_t inner,
+  void multiply(const MatrixFactor& left, const MatrixFactor& right, const InnerBlocks& inner,
                 bool rounds, bool symmetric, const ProductEnd& end, float* product);
 
  private:
@@ -45,6 +53,7 @@ class MatrixMultiplier {
 
   const Exec& exec_;
   const MatrixKernels& kernels_;
+  float* const given_panels_;
   Scratch panels_, partials_;
 };
 

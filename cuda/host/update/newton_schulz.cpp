@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "cuda/host/base/parallel_units.hpp"
 #include "cuda/host/operations.hpp"
 #include "cuda/host/update/matrix_product.hpp"
+#include "cuda/host/update/newton_schulz_steps.hpp"
 #include "cuda/host/update/setting_checks.hpp"
 
 namespace zeroproof::cuda::host {
@@ -34,113 +35,106 @@ void check(const NewtonSchulzOptions& options, std::int64_t rows, std::int64_t c
           "rows follow each other without gaps", "pass views of the whole matrix");
 }
 
-/// D of R28.
-double divisor_of(const NewtonSchulzOptions& options, double norm) {
-  if (std::isnan(norm)) return norm;
-  if (options.floor == NormFloor::add) return norm + options.eps;
-  return norm > options.eps ? norm : options.eps;
-}
-
-using Matrix = std::vector<float>;
-
-/// The buffers of the iterations on an m x n matrix, m <= n.
+/// The iterations on an m x n matrix, m <= n.
 class Iterations {
  public:
-  Iterations(const Exec& exec, const NewtonSchulzOptions& options, std::int64_t m, std::int64_t n)
+  /// memory: [newton_schulz_numel()], of which x, two buffers of m n elements, are the begin.
+  Iterations(const Exec& exec, const NewtonSchulzOptions& options, std::int64_t m, std::int64_t n,
+             float* memory)
       : exec_(exec),
         options_(options),
         rounds_(options.factors == MatrixFactors::bf16),
         m_(m),
         n_(n),
-        next_(static_cast<std::size_t>(m * n)),
-        gram_(static_cast<std::size_t>(m * m)),
-        polynomial_(gram_.size()),
-        scaled_(options.form == PolynomialForm::scaled_factor ? gram_.size() : 0),
-        multiplier_(exec) {}
+        gram_(memory + 2 * m * n),
+        polynomial_(gram_ + m * m),
+        scaled_(polynomial_ + m * m),
+        multiplier_(exec,
+                    options.form == PolynomialForm::scaled_factor ? scaled_ + m * m : scaled_) {}
 
-  /// X of one step becomes X'.
-  void step(const QuinticPolynomial& published, Matrix& x) {
-    const float a = static_cast<float>(published.a);
-    const float b = static_cast<float>(published.b);
-    const float c = static_cast<float>(published.c);
-    const bool each = rounds_ && options_.form != PolynomialForm::fused;
-    const MatrixFactor rows{x.data(), n_, 1, m_};
-    const MatrixFactor gram{gram_.data(), m_, 1, m_};
-    product(rows, rows, n_, true, {.rounds_last = rounds_}, gram_);
-    ProductEnd end{
-        .addend_factor = b, .addend = gram_.data(), .rounds_each = each, .rounds_last = rounds_};
+  /// X of one step becomes X', [m, n] each.
+  void step(const QuinticPolynomial& published, const float* x, float* next) {
+    const PolynomialEnds ends(options_, published);
+    const MatrixFactor rows{x, n_, 1, m_};
+    const MatrixFactor gram{gram_, m_, 1, m_};
+    product(rows, rows, n_, true, ends.gram, gram_);
     if (options_.form == PolynomialForm::scaled_factor) {
       const MatrixKernels& kernels = matrix_kernels(exec_.isa);
       parallel_blocks(exec_, m_ * m_, [&](std::int64_t begin, std::int64_t last) {
-        kernels.scale(c, gram_.data() + begin, scaled_.data() + begin, rounds_, last - begin);
+        kernels.scale(ends.left_factor, gram_ + begin, scaled_ + begin, rounds_, last - begin);
       });
-      product({scaled_.data(), m_, 1, m_}, gram, m_, false, end, polynomial_);
+      product({scaled_, m_, 1, m_}, gram, m_, false, ends.polynomial_of(gram_), polynomial_);
     } else {
-      end.factor = c;
-      product(gram, gram, m_, true, end, polynomial_);
+      product(gram, gram, m_, true, ends.polynomial_of(gram_), polynomial_);
     }
-    product({polynomial_.data(), m_, 1, m_}, {x.data(), 1, n_, n_}, m_, false,
-            {.addend_factor = a, .addend = x.data(), .rounds_each = each, .rounds_last = rounds_},
-            next_);
-    std::swap(x, next_);
+    product({polynomial_, m_, 1, m_}, {x, 1, n_, n_}, m_, false, ends.next_of(x), next);
   }
 
  private:
   /// Factors have been rounded already.
   void product(const MatrixFactor& left, const MatrixFactor& right, std::int64_t inner,
-               bool symmetric, const ProductEnd& end, Matrix& to) {
-    multiplier_.multiply(left, right, inner, false, symmetric, end, to.data());
+               bool symmetric, const ProductEnd& end, float* to) {
+    multiplier_.multiply(left, right, {inner}, false, symmetric, end, to);
   }
 
   const Exec& exec_;
   const NewtonSchulzOptions& options_;
   bool rounds_;
   std::int64_t m_, n_;
-  Matrix next_, gram_, polynomial_, scaled_;
+  float *gram_, *polynomial_, *scaled_;
   MatrixMultiplier multiplier_;
 };
 
 }  // namespace
 
-void newton_schulz(const Exec& exec, const NewtonSchulzOptions& options, std::int64_t rows,
-                   std::int64_t columns, Span<const float> matrix, Span<float> orthogonal) {
+void newton_schulz_in(const Exec& exec, const NewtonSchulzOptions& options, std::int64_t rows,
+                      std::int64_t columns, Span<const float> matrix, Span<float> orthogonal,
+                      float* memory) {
   check(options, rows, columns, matrix.size(), orthogonal.size());
   if (matrix.empty()) return;
   const MatrixKernels& kernels = matrix_kernels(exec.isa);
   const bool rounds = options.factors == MatrixFactors::bf16;
   const bool tall = rows > columns;
-  Matrix x(matrix.begin(), matrix.end());
+  float *x = memory, *next = memory + numel(matrix);
+  std::copy(matrix.begin(), matrix.end(), x);
   const auto elements = [&](auto&& body) {
-    parallel_blocks(exec, numel(matrix), [&](std::int64_t begin, std::int64_t end) {
-      body(x.data() + begin, end - begin);
-    });
+    parallel_blocks(exec, numel(matrix),
+                    [&](std::int64_t begin, std::int64_t end) { body(x + begin, end - begin); });
   };
   const auto transposed = [&](std::int64_t from_rows, std::int64_t from_columns, float* to) {
     parallel_units(exec, from_rows, from_columns, [&](std::int64_t begin, std::int64_t end) {
-      kernels.transpose(from_rows, from_columns, begin, end, x.data(), to);
+      kernels.transpose(from_rows, from_columns, begin, end, x, to);
     });
   };
   if (options.rounds_first) {
     elements([&](float* at, std::int64_t count) { kernels.scale(1.0F, at, at, rounds, count); });
   }
   NormLimbs limbs;
-  grad_norm_exact_accumulate(exec, x, limbs);
-  const double divisor = divisor_of(options, grad_norm_finish(limbs));
+  grad_norm_exact_accumulate(exec, {x, matrix.size()}, limbs);
+  const double divisor = newton_schulz_divisor(options, grad_norm_finish(limbs));
   elements([&](float* at, std::int64_t count) { kernels.divide(divisor, at, at, rounds, count); });
   if (tall) {
-    Matrix turned(x.size());
-    transposed(rows, columns, turned.data());
-    std::swap(x, turned);
+    transposed(rows, columns, next);
+    std::swap(x, next);
   }
-  Iterations iterations(exec, options, std::min(rows, columns), std::max(rows, columns));
+  Iterations iterations(exec, options, std::min(rows, columns), std::max(rows, columns), memory);
   for (int k = 0; k < options.steps; ++k) {
-    iterations.step(polynomial_of(options.coefficients, k), x);
+    iterations.step(polynomial_of(options.coefficients, k), x, next);
+    std::swap(x, next);
   }
   if (tall) {
     transposed(columns, rows, orthogonal.data());
   } else {
-    std::copy(x.begin(), x.end(), orthogonal.begin());
+    std::copy_n(x, matrix.size(), orthogonal.begin());
   }
+}
+
+void newton_schulz(const Exec& exec, const NewtonSchulzOptions& options, std::int64_t rows,
+                   std::int64_t columns, Span<const float> matrix, Span<float> orthogonal) {
+  check(options, rows, columns, matrix.size(), orthogonal.size());
+  const auto memory = std::make_unique_for_overwrite<float[]>(
+      static_cast<std::size_t>(newton_schulz_numel(options, rows, columns)));
+  newton_schulz_in(exec, options, rows, columns, matrix, orthogonal, memory.get());
 }
 
 }  // namespace zeroproof::cuda::host

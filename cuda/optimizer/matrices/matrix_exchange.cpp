@@ -70,6 +70,8 @@ void MatrixExchange::add_matrices(const OptimizerSetup& setup,
     WholeMatrix matrix =
         whole_matrix(static_cast<std::int64_t>(t), shapes[t], setup.matrix_tensors[t]);
     matrix.split = parts.size() > 1 && !parts[tp_rank_].placement[of_tensor_.back()].tp_replicated;
+    matrix.shared =
+        matrix.split && setup.matrix_tensor_parallel == MatrixTensorParallel::distributed;
     matrices_.push_back(std::move(matrix));
   }
   for (const TpMatrixParts& of_rank : parts) {
@@ -119,10 +121,12 @@ void MatrixExchange::find_batches(const std::vector<TpMatrixParts>& parts,
   for (std::size_t i = 0; i < matrices_.size(); ++i) {
     const WholeMatrix& matrix = matrices_[i];
     // On any TP rank, because TP ranks call the collectives of a batch together.
+    std::int64_t most = 0;
+    for (const TpMatrixParts& tp : parts) most = std::max(most, tp.numel[i]);
     std::vector<std::int64_t> more(ranks_);
     for (int rank = 0; rank < ranks_; ++rank) {
       if (returns_ ? contains(matrix.gatherers, rank) : any_has(parts, i, rank))
-        more[rank] = matrix.numel();
+        more[rank] = matrix.shared ? most : matrix.numel();
     }
     bool fits = !batches_.empty();
     for (int rank = 0; rank < ranks_ && fits; ++rank)
@@ -136,7 +140,7 @@ void MatrixExchange::find_batches(const std::vector<TpMatrixParts>& parts,
     MatrixBatch& batch = batches_.back();
     ++batch.end;
     begin_.push_back(batch.numel);
-    if (gathers(index)) batch.numel += matrix.numel();
+    if (gathers(index)) batch.numel += memory_numel(index);
     for (int rank = 0; rank < ranks_; ++rank) {
       const bool leaves = matrix.gatherers.size() > 1 || !contains(matrix.gatherers, rank);
       batch.moves |= leaves && !matrix.gatherers.empty() && parts[tp_rank_].has(i, rank);
@@ -201,6 +205,10 @@ MatrixMessages MatrixExchange::messages(const MatrixBatch& batch, const Updated&
         if (!gathers(i)) continue;
       }
       std::vector<MatrixRun>& runs = rank == rank_ ? all.own : all.here[rank];
+      if (matrix.shared) {
+        runs.push_back({local, begin_[i] + piece.tensor_begin, piece.numel});
+        continue;
+      }
       for_stretches(i, tp_rank_, piece.tensor_begin, piece.numel, [&](const Stretch& next) {
         runs.push_back({local, begin_[i] + next.place, next.numel});
         local += next.numel;
@@ -245,7 +253,8 @@ std::vector<MatrixRun> MatrixExchange::tp_runs(const MatrixBatch& batch, const U
                                                int tp_rank) const {
   std::vector<MatrixRun> runs;
   for (std::int64_t i = batch.first; i < batch.end; ++i) {
-    if (!matrices_[i].split || !gathers(i) || !updated(matrices_[i].tensor)) continue;
+    if (!matrices_[i].split || matrices_[i].shared || !gathers(i) || !updated(matrices_[i].tensor))
+      continue;
     for_stretches(i, tp_rank, 0, numel_[tp_rank][i], [&](const Stretch& next) {
       runs.push_back({0, begin_[i] + next.place, next.numel});
     });

@@ -21,14 +21,17 @@ struct WholeMatrix {
   std::int64_t tensor = 0;  ///< index into FlatLayout::tensors()
   std::int64_t rows = 0;
   std::int64_t columns = 0;
-  std::int64_t begin = 0;   ///< global index of its first element, undistributed
-  bool split = false;       ///< TP ranks have different elements of it
+  std::int64_t begin = 0;  ///< global index of its first element, undistributed
+  bool split = false;      ///< TP ranks have different elements of it
+  /// Such ranks share the work too (MatrixTensorParallel::distributed): none has the whole matrix,
+  /// and memory has the elements of this TP rank's tensor, in its order.
+  bool shared = false;
   bool alike = true;        ///< its parts have the same rows and columns
   bool by_columns = false;  ///< parts are columns, not rows
   std::vector<std::int64_t>
       cut;  ///< [parts + 1]: begin of each part in a period, in rows or columns
   std::vector<MatrixPart> parts;  ///< empty: the matrix has no element
-  /// Ranks of matrix_ranks() that bring the whole matrix together, in increasing order.
+  /// Ranks of matrix_ranks() that bring the matrix together, in increasing order.
   std::vector<int> gatherers;
 
   std::int64_t numel() const { return rows * columns; }
@@ -66,8 +69,8 @@ struct MatrixMessageBytes {
 /// The exchange of one rank. With MatrixOwners::every, each rank gathers the matrices of which it,
 /// or a rank with the same number of another TP rank, has an element, and nothing is sent back: a
 /// rank takes its elements out of its own result. Otherwise a matrix is gathered by its owner alone
-/// (on every TP rank). Matrices that TP ranks split are then completed over tp. In stage 0 nothing
-/// moves over comm.
+/// (on every TP rank). Matrices that TP ranks split are then completed over tp, unless they share
+/// the work (tp_slices.hpp). In stage 0 nothing moves over comm.
 class MatrixExchange {
  public:
   /// Elements that a rank brings together at once, unless one matrix is larger: 64 MiB of fp32.
@@ -107,8 +110,19 @@ class MatrixExchange {
   /// Of the largest batches, if every matrix is updated; no step needs more.
   MatrixMessageBytes message_bytes() const;
 
-  /// Elements of a TP rank in the matrices of a batch that TP ranks split and this rank gathers;
-  /// local_begin is undefined. The same matrices on all TP ranks.
+  /// Elements of a matrix that follow one another in its memory.
+  struct Stretch {
+    std::int64_t place = 0, numel = 0;
+    std::size_t part = 0;
+  };
+  /// Calls body(stretch) for elements of a TP rank's tensor; their places are in the whole matrix.
+  void for_stretches(std::int64_t matrix, int tp_rank, std::int64_t tensor_begin,
+                     std::int64_t numel, const std::function<void(const Stretch&)>& body) const;
+  /// Elements of a matrix in the tensor of a TP rank.
+  std::int64_t numel_of(std::int64_t matrix, int tp_rank) const { return numel_[tp_rank][matrix]; }
+
+  /// Elements of a TP rank in the matrices of a batch that TP ranks split and do not share, and this
+  /// rank gathers; local_begin is undefined. The same matrices on all TP ranks.
   std::vector<MatrixRun> tp_runs(const MatrixBatch& batch, const Updated& updated,
                                  int tp_rank) const;
 
@@ -133,11 +147,6 @@ class MatrixExchange {
   }
 
  private:
-  /// Elements of a matrix that follow one another in its memory.
-  struct Stretch {
-    std::int64_t place = 0, numel = 0;
-    std::size_t part = 0;
-  };
   struct OwnedPiece {
     int rank = 0;
     Piece piece;
@@ -149,9 +158,10 @@ class MatrixExchange {
   void find_batches(const std::vector<TpMatrixParts>& parts, std::int64_t batch_numel);
   /// From an element of the undistributed matrix on.
   static Stretch stretch_at(const WholeMatrix& matrix, std::int64_t element);
-  /// Calls body(stretch) for elements of a TP rank's tensor.
-  void for_stretches(std::int64_t matrix, int tp_rank, std::int64_t tensor_begin,
-                     std::int64_t numel, const std::function<void(const Stretch&)>& body) const;
+  /// Elements in the memory of a rank that gathers the matrix.
+  std::int64_t memory_numel(std::int64_t matrix) const {
+    return matrices_[matrix].shared ? numel_[tp_rank_][matrix] : matrices_[matrix].numel();
+  }
 
   const int ranks_, rank_, tp_rank_;
   const bool returns_;

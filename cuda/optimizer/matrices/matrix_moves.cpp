@@ -10,16 +10,6 @@ namespace {
 
 constexpr std::int64_t width = sizeof(float);
 
-Stretches stretches_of(const std::vector<MatrixRun>& runs, std::int64_t MatrixRun::*begin,
-                       float* buffer) {
-  Stretches stretches;
-  stretches.reserve(runs.size());
-  for (const MatrixRun& run : runs)
-    stretches.push_back({reinterpret_cast<std::byte*>(buffer + run.*begin),
-                         static_cast<std::size_t>(run.numel * width)});
-  return stretches;
-}
-
 std::vector<Stretches> by_rank(const std::vector<std::vector<MatrixRun>>& ranks,
                                std::int64_t MatrixRun::*begin, float* buffer) {
   std::vector<Stretches> all;
@@ -34,6 +24,16 @@ std::int64_t bytes_of(const Stretches& stretches) {
 }
 
 }  // namespace
+
+Stretches stretches_of(const std::vector<MatrixRun>& runs, std::int64_t MatrixRun::*begin,
+                       float* memory) {
+  Stretches stretches;
+  stretches.reserve(runs.size());
+  for (const MatrixRun& run : runs)
+    stretches.push_back({reinterpret_cast<std::byte*>(memory + run.*begin),
+                         static_cast<std::size_t>(run.numel * width)});
+  return stretches;
+}
 
 MatrixMoves::MatrixMoves(const RankShard& shard, const CommGroups& comm_groups,
                          std::int64_t rest_numel)

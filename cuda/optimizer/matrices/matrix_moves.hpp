@@ -10,6 +10,10 @@
 
 namespace zeroproof::cuda {
 
+/// The elements of runs, in order. begin: local_begin or place, whichever counts in the memory.
+Stretches stretches_of(const std::vector<MatrixRun>& runs, std::int64_t MatrixRun::*begin,
+                       float* memory);
+
 /// Executes the exchange of a rank in the space of its buffers.
 class MatrixMoves {
  public:

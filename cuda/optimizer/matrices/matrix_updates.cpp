@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "cuda/host/operations.hpp"
+#include "cuda/host/update/newton_schulz_steps.hpp"
+
 namespace zeroproof::cuda {
 
 MatrixUpdates::MatrixUpdates(const RankShard& shard, const KernelTable& ops)
@@ -12,7 +15,16 @@ MatrixUpdates::MatrixUpdates(const RankShard& shard, const KernelTable& ops)
       exchange_(shard.matrices),
       orthogonal_(shard.orthogonal) {
   if (exchange_ == nullptr) return;
-  moves_.emplace(shard, CommGroups{setup_.comm, setup_.replicas, setup_.tp});
+  if (std::ranges::any_of(exchange_->matrices(), &WholeMatrix::shared))
+    shared_.emplace(setup_, *exchange_, *shard.messages, ops);
+  std::int64_t work_numel = shared_ ? shared_->memory_numel() : 0;
+  for (std::size_t i = 0; i < exchange_->matrices().size(); ++i) {
+    if (!computes_whole(static_cast<std::int64_t>(i))) continue;
+    for (const MatrixPart& part : exchange_->matrices()[i].parts)
+      work_numel = std::max(work_numel, host::newton_schulz_numel(setup_.hyper.muon.newton_schulz,
+                                                                  part.rows, part.columns));
+  }
+  moves_.emplace(shard, CommGroups{setup_.comm, setup_.replicas, setup_.tp}, work_numel);
   for (const WholeMatrix& matrix : exchange_->matrices())
     step_sizes_.emplace_back(matrix.parts.size());
 }
@@ -43,21 +55,27 @@ void MatrixUpdates::orthogonalise(const TensorSteps& steps) {
   set_zero([&](std::int64_t tensor) { return has(tensor) && !updated(tensor); });
   for (const MatrixBatch& batch : exchange_->batches()) {
     float* const whole = moves_->gather(batch, updated);
-    compute(batch, updated, whole);
+    float* const memory = whole + exchange_->most_numel();
+    compute(batch, updated, whole, memory);
+    if (shared_) shared_->orthogonalise(batch, updated, whole, memory);
     moves_->scatter();
   }
 }
 
 void MatrixUpdates::compute(const MatrixBatch& batch, const MatrixExchange::Updated& updated,
-                            float* whole) const {
+                            float* whole, float* memory) const {
+  const NewtonSchulzOptions& options = setup_.hyper.muon.newton_schulz;
   for (std::int64_t i = batch.first; i < batch.end; ++i) {
     const WholeMatrix& matrix = exchange_->matrices()[i];
-    if (!exchange_->computes(i) || !updated(matrix.tensor)) continue;
+    if (!computes_whole(i) || !updated(matrix.tensor)) continue;
     for (const MatrixPart& part : matrix.parts) {
       const Span<float> values(whole + exchange_->begin_of(i) + part.begin,
                                static_cast<std::size_t>(part.rows * part.columns));
-      ops_.newton_schulz(setup_.exec, setup_.hyper.muon.newton_schulz, part.rows, part.columns,
-                         values, values);
+      if (ops_.newton_schulz == host::newton_schulz)
+        host::newton_schulz_in(setup_.exec, options, part.rows, part.columns, values, values,
+                               memory);
+      else
+        ops_.newton_schulz(setup_.exec, options, part.rows, part.columns, values, values);
     }
   }
 }

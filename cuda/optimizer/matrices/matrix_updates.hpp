@@ -8,6 +8,7 @@
 #include "cuda/kernel_table.hpp"
 #include "cuda/optimizer/matrices/matrix_exchange.hpp"
 #include "cuda/optimizer/matrices/matrix_moves.hpp"
+#include "cuda/optimizer/matrices/tp_newton_schulz.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 #include "cuda/optimizer/state/tensor_steps.hpp"
 
@@ -51,14 +52,19 @@ class MatrixUpdates {
 
  private:
   void set_zero(const MatrixExchange::Updated& wanted);
-  void compute(const MatrixBatch& batch, const MatrixExchange::Updated& updated,
-               float* whole) const;
+  /// Whether this rank orthogonalises a matrix without other TP ranks.
+  bool computes_whole(std::int64_t matrix) const {
+    return !exchange_->matrices()[matrix].shared && exchange_->computes(matrix);
+  }
+  void compute(const MatrixBatch& batch, const MatrixExchange::Updated& updated, float* whole,
+               float* memory) const;
 
   const OptimizerSetup& setup_;
   const KernelTable& ops_;
   const host::PieceLoop& pieces_;
   const MatrixExchange* const exchange_;
   CountedBuffer* const orthogonal_;
+  std::optional<TpNewtonSchulz> shared_;        // with matrices that TP ranks share
   std::optional<MatrixMoves> moves_;            // with matrices
   std::vector<std::vector<float>> step_sizes_;  // [matrices][parts]
 };

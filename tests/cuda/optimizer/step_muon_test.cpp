@@ -7,6 +7,7 @@
 
 #include "common/comm/recording.hpp"
 #include "common/comm/self.hpp"
+#include "common/step/muon_names.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/muon_truth.hpp"
 #include "tests/cuda/optimizer/muon_world.hpp"
@@ -124,11 +125,15 @@ float scale_of(const StepTruth& step, BufferId id, std::int64_t element) {
   return nan32;
 }
 
-/// Every owner of matrices in this world.
+/// Every owner of matrices in this world, and whether TP ranks share the work.
 void check_owners(World world, const WorldTruth& truth) {
   for (const MatrixOwners owners : all_owners) {
     world.setup.matrix_owners = owners;
-    check_world(world, truth, std::string(names_of(owners)[static_cast<std::size_t>(owners)]));
+    for (const auto tp : {MatrixTensorParallel::duplicated, MatrixTensorParallel::distributed}) {
+      if (world.grid.tp == 1 && tp == MatrixTensorParallel::distributed) continue;
+      world.setup.matrix_tensor_parallel = tp;
+      check_world(world, truth, std::string(name(owners)) + ", " + std::string(name(tp)));
+    }
   }
 }
 
@@ -393,6 +398,41 @@ TEST_CASE("muon step: TP ranks and instances have the bits of one rank") {
   }
 }
 
+TEST_CASE("muon step: TP ranks that share matrices have the bits of one rank, whatever the form") {
+  for (const PolynomialForm form :
+       {PolynomialForm::fused, PolynomialForm::scaled_factor, PolynomialForm::scaled_product}) {
+    for (const MatrixFactors factors : {MatrixFactors::bf16, MatrixFactors::fp32}) {
+      for (const int tp : {2, 4, 8}) {
+        CAPTURE(tp);
+        World world = muon_tp_world({1, 1, tp, 1}, 1, form == PolynomialForm::scaled_factor);
+        world.setup.exec.num_threads = tp == 4 ? 3 : 1;
+        NewtonSchulzOptions& options = world.setup.hyper.muon.newton_schulz;
+        options.form = form;
+        options.factors = factors;
+        options.steps = tp == 2 ? 3 : 2;
+        options.rounds_first = tp < 4;
+        options.floor = tp == 4 ? NormFloor::add : NormFloor::clamp;
+        world.setup.matrix_tensor_parallel = MatrixTensorParallel::distributed;
+        check_world(world, truth_of_one_rank(world), "distributed");
+      }
+    }
+  }
+}
+
+TEST_CASE("muon step: TP ranks that share matrices skip steps and tensors, and propagate NaN") {
+  for (const bool fused : {false, true}) {
+    World world = muon_tp_world({1, 2, 4, 1}, 2, fused);
+    world.setup.matrix_tensor_parallel = MatrixTensorParallel::distributed;
+    world.steps = 4;
+    world.overflow_step = 2;
+    world.setup.missing_grad = MissingGrad::skip;
+    check_world(world, truth_of_one_rank(world), "skipped");
+    world.setup.on_nonfinite = OnNonfinite::propagate;
+    world.setup.missing_grad = MissingGrad::zero;
+    check_world(world, truth_of_one_rank(world), "propagated");
+  }
+}
+
 TEST_CASE("muon step: a rank sends the elements that others need, and those of its results") {
   for (const MatrixOwners owners : all_owners) {
     for (const bool shares : {false, true}) {
@@ -457,7 +497,7 @@ TEST_CASE("muon step: a rank sends the elements that others need, and those of i
   }
 }
 
-TEST_CASE("muon step: its memory besides that of adamw is O and the whole matrices") {
+TEST_CASE("muon step: its memory besides that of adamw is O, whole matrices, and one iteration") {
   MemoryUse use[2];
   std::int64_t in_matrices = 0;
   for (const bool muon : {false, true}) {
@@ -483,7 +523,9 @@ TEST_CASE("muon step: its memory besides that of adamw is O and the whole matric
   BytesByClass want = use[0].now;
   want[static_cast<std::size_t>(MemoryClass::state)] +=
       want[static_cast<std::size_t>(MemoryClass::master)];
-  want[static_cast<std::size_t>(MemoryClass::comm_buffer)] += 4 * in_matrices;
+  // X, X', A, B and packed factors of X X^T, for the part of the most elements: tall, 130 x 9.
+  constexpr std::int64_t iteration = 2 * 9 * 130 + 2 * 9 * 9 + (9 + 9 + 62) * 130;
+  want[static_cast<std::size_t>(MemoryClass::comm_buffer)] += 4 * (in_matrices + iteration);
   CHECK(use[1].now == want);
 }
 

@@ -123,6 +123,7 @@ MeasuredStage measured_stage(const PlanSettings& settings, const PlannedModel& m
   if (traits_of(settings.hyper.rule).matrices)
     setup.matrix_tensors = planned_matrix_tensors(settings, model);
   setup.matrix_owners = settings.matrix_owners;
+  setup.matrix_tensor_parallel = settings.matrix_tensor_parallel;
   std::vector<Counted> ranks(data_ranks);
   ThreadWorld world(data_ranks);
   run_ranks(world, [&](Communicator& all) {

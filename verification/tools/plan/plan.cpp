@@ -175,6 +175,12 @@ void check_matrices(const PlanSettings& settings) {
       " was planned with the rule " + std::string(traits_of(settings.hyper.rule).name);
   refuse(!muon && settings.matrix_owners != MatrixOwners::every, "an owner of matrices" + rule,
          "only the rule muon has them", "leave --matrix-owners out, or use --rule muon");
+  const bool distributed = settings.matrix_tensor_parallel == MatrixTensorParallel::distributed;
+  refuse(!muon && distributed, "distributed matrices" + rule, "only the rule muon has them",
+         "leave --matrix-tensor-parallel out, or use --rule muon");
+  refuse(distributed && settings.grid.tp == 1, "distributed matrices were planned with one TP rank",
+         "no other rank has a part of them",
+         "use a --grid with 2 or more of them, or leave --matrix-tensor-parallel out");
   refuse(!muon && !settings.adamw.empty(), "a list of adamw's matrices" + rule,
          "only the rule muon has others", "leave --adamw out, or use --rule muon");
   if (!muon) return;

@@ -33,9 +33,11 @@ struct PlanSettings {
   ParamScaling scaling;  ///< of e4m3 and e5m2 (R24)
   DType grad_dtype = DType::fp32;
   OptimizerHyper hyper;
-  StateFormats state_formats;                        ///< of state kept between steps (R25)
-  std::int64_t clip_groups = 1;                      ///< each with a norm
-  MatrixOwners matrix_owners = MatrixOwners::every;  ///< of the rule muon
+  StateFormats state_formats;    ///< of state kept between steps (R25)
+  std::int64_t clip_groups = 1;  ///< each with a norm
+  // Of the rule muon.
+  MatrixOwners matrix_owners = MatrixOwners::every;
+  MatrixTensorParallel matrix_tensor_parallel = MatrixTensorParallel::duplicated;
   std::vector<std::string>
       adamw;  ///< rule muon: globs of matrices left to adamw; empty: the usual names
   std::int64_t micro_batches = 0;  ///< M; 0: one for every data parallel rank
@@ -85,6 +87,7 @@ struct MatrixBalance {
   std::int64_t least_computed = 0, most_computed = 0;  ///< matrices of a rank
   double least_products = 0, mean_products = 0, most_products = 0;
   std::int64_t least_whole_bytes = 0, most_whole_bytes = 0;  ///< matrices brought together at once
+  std::int64_t least_work_bytes = 0, most_work_bytes = 0;    ///< values of Newton-Schulz
   /// Elements of the matrices that a rank owns whole: the largest over the mean; 0 without owners.
   double most_numel_over_mean = 0;
 };

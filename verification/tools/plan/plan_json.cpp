@@ -74,7 +74,8 @@ Json matrices(const MatrixBalance& m) {
       {"computed", {{"least", m.least_computed}, {"most", m.most_computed}}},
       {"products",
        {{"least", m.least_products}, {"mean", m.mean_products}, {"most", m.most_products}}},
-      {"whole_bytes", {{"least", m.least_whole_bytes}, {"most", m.most_whole_bytes}}}};
+      {"whole_bytes", {{"least", m.least_whole_bytes}, {"most", m.most_whole_bytes}}},
+      {"work_bytes", {{"least", m.least_work_bytes}, {"most", m.most_work_bytes}}}};
   if (m.most_numel_over_mean > 0) json["most_numel_over_mean"] = m.most_numel_over_mean;
   return json;
 }
@@ -158,7 +159,10 @@ std::string plan_json(const Plan& plan) {
                  {"deepspeed", counts(deepspeed_counts(plan))},
                  {"megatron", counts(megatron_counts(plan))},
                  {"circulating", counts(circulating_counts(plan))}}}};
-  if (traits_of(s.hyper.rule).matrices) json["settings"]["matrix_owners"] = name(s.matrix_owners);
+  if (traits_of(s.hyper.rule).matrices) {
+    json["settings"]["matrix_owners"] = name(s.matrix_owners);
+    json["settings"]["matrix_tensor_parallel"] = name(s.matrix_tensor_parallel);
+  }
   if (has_scales(s.param_dtype)) {
     json["settings"]["scaling"] = {{"recipe", name(s.scaling.recipe)},
                                    {"columnwise", s.scaling.columnwise}};

@@ -32,6 +32,8 @@ void add_inputs(std::string& out, const Plan& plan) {
                      grouped(s.micro_batches), name(s.order), grouped(s.bucket_numel));
   if (traits_of(s.hyper.rule).matrices) {
     out += fmt::format("owners of matrices: {}\n", name(s.matrix_owners));
+    if (s.grid.tp > 1)
+      out += fmt::format("matrices that TP ranks split: {}\n", name(s.matrix_tensor_parallel));
   }
   if (!s.state_formats.plain()) {
     out += fmt::format("kept in: exp_avg {}, exp_avg_sq {}, master {} (R25)\n",
@@ -189,6 +191,8 @@ void add_matrices(std::string& out, const StagePlan& stage, const Paint& paint) 
                      millions(m.least_products), millions(m.most_products), ratio);
   out += fmt::format("  {:<34}  {:>16}  {:>16}\n", "bytes of matrices brought together",
                      grouped(m.least_whole_bytes), grouped(m.most_whole_bytes));
+  out += fmt::format("  {:<34}  {:>16}  {:>16}\n", "bytes of Newton-Schulz",
+                     grouped(m.least_work_bytes), grouped(m.most_work_bytes));
   if (m.most_numel_over_mean == 0) return;
   out += fmt::format("  {:<34}  {:>16}  {:>16}  {:>12.2f}\n", "elements of owned matrices", "", "",
                      m.most_numel_over_mean);

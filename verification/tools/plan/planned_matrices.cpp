@@ -100,7 +100,8 @@ std::vector<MatrixUse> planned_matrices(const PlanSettings& settings, const Plan
   matrices.all = whole_matrices(settings, model);
   matrices.ranks = matrix_ranks_of(settings, stage);
   if (stage > 0) matrices.owners = settings.matrix_owners;
-  matrices.iterations = settings.hyper.muon.newton_schulz.steps;
+  matrices.tensor_parallel = settings.matrix_tensor_parallel;
+  matrices.newton_schulz = settings.hyper.muon.newton_schulz;
   const ContractOwnership ownership(layout.padded_numel(), matrices.ranks, settings.bucket_numel);
   const std::vector<MatrixTensor> tensors = planned_matrix_tensors(settings, model);
   const std::vector<ParamSpec> undistributed = tp_shapes(model, 1);
@@ -140,6 +141,7 @@ MatrixBalance balance_of(const PlanSettings& settings, const PlannedModel& model
   std::tie(balance.least_computed, balance.most_computed) = by(&MatrixUse::matrices);
   std::tie(balance.least_products, balance.most_products) = by(&MatrixUse::products);
   std::tie(balance.least_whole_bytes, balance.most_whole_bytes) = by(&MatrixUse::whole_bytes);
+  std::tie(balance.least_work_bytes, balance.most_work_bytes) = by(&MatrixUse::work_bytes);
   for (const MatrixUse& use : uses)
     balance.mean_products += use.products / static_cast<double>(uses.size());
   if (stage == 0 || settings.matrix_owners == MatrixOwners::every || balance.numel == 0)

@@ -36,7 +36,8 @@ void set_muon(AccountedRun& run, MatrixOwners owners, bool in_parts) {
 constexpr MatrixOwners all_owners[] = {MatrixOwners::every, MatrixOwners::round_robin,
                                        MatrixOwners::balanced};
 
-void check_matrices(const std::vector<Grid>& grids, const std::vector<LayoutKind>& layouts) {
+void check_matrices(const std::vector<Grid>& grids, const std::vector<LayoutKind>& layouts,
+                    MatrixTensorParallel tensor_parallel = MatrixTensorParallel::duplicated) {
   Shuffle rest;
   for (const Grid& grid : grids) {
     for (int stage = 0; stage <= 3; ++stage) {
@@ -56,6 +57,11 @@ void check_matrices(const std::vector<Grid>& grids, const std::vector<LayoutKind
           run.setup.missing_grad = MissingGrad::zero;
           run.overflows = false;  // no matrix would be brought together
           set_muon(run, owners, rest.below(2) == 1);
+          if (grid.tp > 1 && tensor_parallel == MatrixTensorParallel::distributed) {
+            run.setup.matrix_tensor_parallel = tensor_parallel;
+            run.setup.hyper.muon.newton_schulz.form = static_cast<PolynomialForm>(rest.below(3));
+            run.setup.hyper.muon.newton_schulz.steps = 1 + rest.below(2);
+          }
           check_account(run);
         }
       }
@@ -73,6 +79,11 @@ TEST_CASE("accounting: matrices of the rule muon, on data parallel ranks") {
 TEST_CASE("accounting: matrices of the rule muon, split over tensor parallel ranks") {
   check_matrices({{1, 1, 2, 1}, {1, 3, 2, 1}, {1, 2, 4, 2}, {2, 2, 2, 1}},
                  {LayoutKind::contract, LayoutKind::greedy});
+}
+
+TEST_CASE("accounting: matrices of the rule muon, shared by tensor parallel ranks") {
+  check_matrices({{1, 1, 2, 1}, {1, 3, 2, 1}, {1, 2, 4, 2}, {2, 1, 8, 1}},
+                 {LayoutKind::contract, LayoutKind::greedy}, MatrixTensorParallel::distributed);
 }
 
 TEST_CASE("accounting: a skipped step of the rule muon brings no matrix together") {

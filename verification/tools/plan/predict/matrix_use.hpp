@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/contracts/newton_schulz.hpp"
 #include "common/layout/matrix_owners.hpp"
 #include "common/layout/process_grid.hpp"
 #include "common/layout/tensor_blocks.hpp"
@@ -39,8 +40,9 @@ struct PredictedMatrices {
   std::vector<PredictedMatrix> all;  ///< in registration order
   MatrixOwners owners = MatrixOwners::every;
   int ranks = 1;  ///< with different elements: those of comm, 1 in stage 0
+  MatrixTensorParallel tensor_parallel = MatrixTensorParallel::duplicated;
   int tp_rank = 0;
-  int iterations = 5;  ///< of Newton-Schulz
+  NewtonSchulzOptions newton_schulz;
 };
 
 /// Figures of one rank in one step.
@@ -50,11 +52,16 @@ struct MatrixUse {
   };
   Exchange there;  ///< directions to the ranks that compute, over comm
   Exchange back;   ///< results, over comm; nothing with MatrixOwners::every
-  Exchange tp;     ///< parts of matrices that TP ranks split, over tp
+  Exchange tp;     ///< parts of matrices that TP ranks split and do not share, over tp
+  /// Of matrices that they share, over tp: columns of X and back, squares of norms, partial folds of A, rows of A and B.
+  Exchange slices, norms, folds, rows;
   std::int64_t out_bytes = 0, in_bytes = 0, gathered_bytes = 0;  ///< message buffers
-  std::int64_t whole_bytes = 0;  ///< the largest batch of whole matrices
-  std::int64_t matrices = 0;     ///< that this rank orthogonalises
-  double products = 0;           ///< multiplications of Newton-Schulz, with an addition each
+  std::int64_t whole_bytes =
+      0;  ///< the largest batch of whole matrices; of shared ones this TP rank's elements
+  std::int64_t work_bytes =
+      0;                      ///< values of Newton-Schulz, and of shared matrices the columns of X
+  std::int64_t matrices = 0;  ///< that this rank orthogonalises
+  double products = 0;        ///< multiplications of Newton-Schulz, with an addition each
 };
 
 /// Elements that production brings together at once, unless one matrix is larger.

@@ -75,7 +75,9 @@ class Messages {
     for (const GatherShape& unit : shape.units) gather(unit.split);
   }
 
-  std::int64_t total() const { return out_ + in_ + gathered_ + shape_.matrices.whole_bytes; }
+  std::int64_t total() const {
+    return out_ + in_ + gathered_ + shape_.matrices.whole_bytes + shape_.matrices.work_bytes;
+  }
 
  private:
   static void grow(std::int64_t& buffer, std::int64_t bytes) { buffer = std::max(buffer, bytes); }

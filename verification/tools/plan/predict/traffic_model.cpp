@@ -267,6 +267,10 @@ class TrafficWalk {
     const MatrixUse& use = shape_.matrices;
     add_exchange(CommGroup::shards, Collective::all_to_all, "directions", use.there);
     add_exchange(CommGroup::tp, Collective::all_gather, "TP directions", use.tp);
+    add_exchange(CommGroup::tp, Collective::all_to_all, "columns of X", use.slices);
+    add_exchange(CommGroup::tp, Collective::all_reduce, "norms of matrices", use.norms);
+    add_exchange(CommGroup::tp, Collective::all_to_all, "partial folds", use.folds);
+    add_exchange(CommGroup::tp, Collective::all_gather, "rows of A and B", use.rows);
     add_exchange(CommGroup::shards, Collective::all_to_all, "orthogonal", use.back);
   }
 
