@@ -5,7 +5,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::array<Fault, 39> muon = {{
+constexpr std::array<Fault, 42> muon = {{
     {"muon-momentum-of-documentation", FaultKind::implementation, "elementwise math", Phase::update,
      "the gradient enters the momentum of a moving average with the weight 1",
      "KellerJordan/Muon#52"},
@@ -60,6 +60,12 @@ constexpr std::array<Fault, 39> muon = {{
      "every rank orthogonalises the rows of its own shard", "deepspeedai/DeepSpeed#7807"},
     {"muon-block-of-tp-rank", FaultKind::implementation, "sharding", Phase::update,
      "every TP rank orthogonalises its own part of a matrix", ""},
+    {"muon-gram-of-tp-rank", FaultKind::implementation, "sharding", Phase::update,
+     "the partial products of the other TP ranks are missing in X X^T", ""},
+    {"muon-folds-in-rank-order", FaultKind::implementation, "communication", Phase::update,
+     "partial products of TP ranks are added in the order of the ranks, not by the tree", ""},
+    {"muon-folds-in-bf16", FaultKind::implementation, "precision", Phase::update,
+     "TP ranks round their partial products to bf16 before these are added", ""},
     {"muon-momentum-before-check", FaultKind::implementation, "scaling", Phase::unscale,
      "the momentum of a step that overflows moves before the step is skipped",
      "deepspeedai/DeepSpeed#8432"},

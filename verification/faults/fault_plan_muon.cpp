@@ -32,6 +32,14 @@ constexpr const char* rows =
 constexpr const char* tp =
     "byte_gpt_tiny/muon/host/stage2/threads:4/bf16/lockstep/bucket:4096/omp:1/grid:2x1x2";
 
+constexpr const char* shared_2 =
+    "byte_gpt_tiny/muon+tensor_parallel:distributed/host/stage0/threads:2/bf16/lockstep/"
+    "bucket:4096/omp:1/grid:1x1x2";
+// With factors bf16 the rounding of A hides most orders.
+constexpr const char* shared_4 =
+    "byte_gpt_tiny/muon+factors:fp32+tensor_parallel:distributed/host/stage2/threads:4/bf16/"
+    "lockstep/bucket:4096/omp:1/grid:1x1x4";
+
 /// Layouts and TP ranks that split inside chunks need a norm that does not depend on chunks.
 void with_exact_norm(RunConfig& config) { config.optimizer.norm = NormForm::exact; }
 
@@ -117,6 +125,9 @@ constexpr FaultCase plan[] = {
     from(query, "muon-decay-after-update", "master"),
     from(query, "muon-slice-of-shard", "orthogonal", rows, with_exact_norm),
     from(query, "muon-block-of-tp-rank", "orthogonal", tp, with_four_heads),
+    from(query, "muon-gram-of-tp-rank", "orthogonal", shared_2, with_four_heads),
+    from(query, "muon-folds-in-rank-order", "orthogonal", shared_4, with_four_heads),
+    from(query, "muon-folds-in-bf16", "orthogonal", shared_2, with_four_heads),
     {.fault = "muon-momentum-before-check",
      .case_id = whole,
      .step = 3,

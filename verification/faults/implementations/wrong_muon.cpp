@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "common/base/float_formats.hpp"
 #include "common/layout/tensor_blocks.hpp"
+#include "cuda/host/fold_plan.hpp"
 #include "cuda/host/operations.hpp"
+#include "cuda/host/update/product_folds.hpp"
 #include "cuda/optimizer/host/host_step.hpp"
 #include "verification/faults/planted/fault_context.hpp"
 
@@ -262,6 +265,30 @@ void gram_of_long_side(const Exec& exec, const NewtonSchulz& options, std::int64
   std::ranges::copy(wide ? transposed(result, columns, rows) : result, orthogonal.begin());
 }
 
+// Partial folds of matrices that TP ranks share.
+
+/// The folds are added in the order of the ranks, as an accumulator does.
+void folds_in_rank_order(const Exec& exec, Span<const TreeNode> nodes,
+                         Span<const float* const> folds, Span<float> product) {
+  std::vector<cuda::host::GradStretch> operands;
+  for (const float* const fold : folds) operands.push_back({fold, DType::fp32});
+  cuda::host::fused_fold(exec, cuda::host::FoldPlan::one_after_another(nodes.size()), operands,
+                         product, false);
+}
+
+/// Every rank rounds its fold before it is sent.
+void folds_in_bf16(const Exec& exec, Span<const TreeNode> nodes, Span<const float* const> folds,
+                   Span<float> product) {
+  std::vector<std::vector<float>> rounded;
+  std::vector<const float*> sent;
+  for (const float* const fold : folds) {
+    rounded.emplace_back(fold, fold + product.size());
+    for (float& value : rounded.back()) value = to_float(to_bf16(value));
+  }
+  for (const std::vector<float>& fold : rounded) sent.push_back(fold.data());
+  cuda::host::fold_products(exec, nodes, sent, product);
+}
+
 // Step size and update.
 
 /// Matrices run with the rate of the constructor, whatever the configuration has.
@@ -332,8 +359,11 @@ class WrongMuon : public HostStep {
 };
 
 /// Newton-Schulz of the rows that the rank owns, or of the part that a TP rank has.
-class SliceOfRank final : public WrongMuon {
+class SliceOfRank : public WrongMuon {
   using WrongMuon::WrongMuon;
+  virtual NewtonSchulz options_of(Span<const float> /*direction*/) {
+    return setup_.hyper.muon.newton_schulz;
+  }
   void prepare_update() override {
     move_momenta();
     std::vector<std::vector<float>> directions;
@@ -345,9 +375,27 @@ class SliceOfRank final : public WrongMuon {
     auto direction = directions.begin();
     for_matrices([&](const Piece& piece) {
       const std::int64_t columns = columns_of(piece);
-      ops_.newton_schulz({}, setup_.hyper.muon.newton_schulz, piece.numel / columns, columns,
-                         *direction++, matrices_.elements(piece));
+      ops_.newton_schulz({}, options_of(*direction), piece.numel / columns, columns, *direction,
+                         matrices_.elements(piece));
+      ++direction;
     });
+  }
+};
+
+/// The norm is that of the whole matrix, and X X^T that of the part that a TP rank has.
+class GramOfTpRank final : public SliceOfRank {
+  using SliceOfRank::SliceOfRank;
+  NewtonSchulz options_of(Span<const float> direction) override {
+    NormLimbs squares{};
+    cuda::host::grad_norm_exact_accumulate({}, direction, squares);
+    cuda::host::grad_norm_normalise(squares);
+    std::vector<std::uint64_t> words(sizeof(squares) / sizeof(std::uint64_t));
+    std::memcpy(words.data(), &squares, sizeof(squares));
+    setup_.tp->all_reduce(words, IntegerReduce::sum);
+    std::memcpy(static_cast<void*>(&squares), words.data(), sizeof(squares));
+    NewtonSchulz options = setup_.hyper.muon.newton_schulz;
+    options.eps = std::max(options.eps, cuda::host::grad_norm_finish(squares));  // above the part's
+    return options;
   }
 };
 
@@ -508,6 +556,10 @@ bool put_wrong_muon(std::string_view fault, cuda::KernelTable& ops) {
     ops.newton_schulz = not_transposed_back;
   } else if (fault == "muon-orthogonal-clipped") {
     ops.newton_schulz = clipped;
+  } else if (fault == "muon-folds-in-rank-order") {
+    ops.fold_products = folds_in_rank_order;
+  } else if (fault == "muon-folds-in-bf16") {
+    ops.fold_products = folds_in_bf16;
   } else if (fault == "muon-rate-of-constructor") {
     ops.muon_step_size = rate_of_constructor;
   } else if (fault == "muon-scale-of-transposed") {
@@ -529,6 +581,7 @@ bool put_wrong_muon(std::string_view fault, cuda::KernelTable& ops) {
 cuda::MakeLocalStep wrong_matrices(std::string_view fault, const FaultContext& context) {
   if (fault == "muon-slice-of-shard" || fault == "muon-block-of-tp-rank")
     return step_of<SliceOfRank>(context);
+  if (fault == "muon-gram-of-tp-rank") return step_of<GramOfTpRank>(context);
   if (fault == "muon-momentum-before-check") return step_of<MomentumBeforeCheck>(context);
   if (fault == "muon-once-per-micro-batch") return step_of<OncePerMicroBatch>(context);
   if (fault == "muon-last-matrix-without-owner") return step_of<LastMatrixWithoutOwner>(context);
