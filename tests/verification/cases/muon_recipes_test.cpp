@@ -9,6 +9,7 @@
 #include "verification/cases/case_layout.hpp"
 #include "verification/cases/experiment.hpp"
 #include "verification/cases/recipes.hpp"
+#include "verification/cases/run_plan.hpp"
 #include "verification/training/gradients/step_grads.hpp"
 
 using namespace zeroproof;
@@ -86,6 +87,33 @@ TEST_CASE("recipes: settings of muon follow its name") {
   CHECK(complaint([] {
           validate(under_recipe(tiny_config(), "adamw+owners:balanced"));
         }).find("is set with the rule adamw") != std::string::npos);
+}
+
+TEST_CASE("recipes: distributed matrices need TP ranks and the step of the host") {
+  CaseSpec spec;
+  spec.workload = "byte_gpt_tiny";
+  spec.recipe = "muon+model:even+norm:exact+tensor_parallel:distributed";
+  spec.world = parse_world("threads:2");
+  spec.place.grid = ProcessGrid{1, 1, 2};
+  const RunConfig config = config_of({}, spec);
+  CHECK(config.matrix_tensor_parallel == MatrixTensorParallel::distributed);
+  const Experiment experiment("byte_gpt_tiny", config, DType::bf16, load_text(config), spec.recipe);
+  CHECK(experiment.setup().matrix_tensor_parallel == MatrixTensorParallel::distributed);
+  CHECK(under_recipe(config, "muon-heavy-max").matrix_tensor_parallel ==
+        MatrixTensorParallel::duplicated);
+  const auto complaint_of = [&](const auto& change) {
+    CaseSpec other = spec;
+    change(other);
+    return complaint([&] { config_of({}, other); });
+  };
+  const std::string what = "muon.tensor_parallel is \"distributed\" with ";
+  CHECK(complaint_of([](CaseSpec& s) { s.place.grid.reset(); }).find(what + "one TP rank") == 0);
+  CHECK(complaint_of([](CaseSpec& s) {
+          s.place.grid = ProcessGrid{2, 1, 1};
+        }).find(what + "one TP rank") == 0);
+  CHECK(complaint_of([](CaseSpec& s) {
+          s.implementation = Implementation::device_fused;
+        }).find(what + "the candidate device-fused") == 0);
 }
 
 TEST_CASE("experiment: the setup has the matrices of muon and their parts, on every TP rank") {
