@@ -92,7 +92,7 @@ auto members(const RunConfig& c) {
                windows, transport, instances, persistent, overlap, dtypes, buckets, threads, state,
                first, overflow, where, idle, reduction, nonfinite, missing, rounding, text, timeout,
                offload, model, scaling, optimizer, formats, scaler, schedule, param_groups,
-               clip_groups, adamw, splits, owners] = c;
+               clip_groups, adamw, splits, owners, tensor_parallel] = c;
   const auto& [fractions, offload_orders, places, chunks, overlapped, moves_grads, folder] =
       offload;
   return std::tuple_cat(
@@ -100,7 +100,7 @@ auto members(const RunConfig& c) {
                  windows, transport, instances, persistent, overlap, dtypes, buckets, threads,
                  state, first, overflow, where, idle, reduction, nonfinite, missing, rounding, text,
                  timeout, members(param_groups), members(clip_groups), adamw, members(splits),
-                 owners),
+                 owners, tensor_parallel),
       std::tuple(fractions, offload_orders, places, chunks, overlapped, moves_grads, folder),
       members(model), members(scaling), members(optimizer), members(formats), members(scaler),
       members(schedule));
