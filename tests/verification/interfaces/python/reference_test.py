@@ -202,36 +202,11 @@ class Memory(unittest.TestCase):
             same_bits(self, got[k], want)
 
 
-class Refusals(unittest.TestCase):
-    def setUp(self):
-        self.grad, self.master, self.exp_avg, self.exp_avg_sq = buffers()
-
-    def adamw(self, **other):
-        words = dict(grad=self.grad, master=self.master, exp_avg=self.exp_avg, exp_avg_sq=self.exp_avg_sq, t=1)
-        return r.adamw(**{**words, **other})
-
-    def test_arrays(self):
-        read_only = self.master.copy()
-        read_only.flags.writeable = False
-        other = self.master.astype(np.float64)
-        shifted = np.zeros(4 * N + 1, np.uint8)[1:].view(F)
-        for kind, part, words in [
-            (TypeError, "master has elements of float64", dict(master=other)),
-            (TypeError, "grad has elements of int32", dict(grad=np.ones(N, np.int32))),
-            (TypeError, "grad is a list", dict(grad=[1.0])),
-            (ValueError, "grad begins inside", dict(grad=shifted)),
-            (TypeError, "grad is a NoneType", dict(grad=None)),
-            (ValueError, "grad is not contiguous", dict(grad=np.zeros(2 * N, F)[::2])),
-            (ValueError, "master is read-only", dict(master=read_only, inplace=True)),
-            (ValueError, "master has another shape", dict(master=self.master[:-1])),
-            (ValueError, "exp_avg has another shape", dict(exp_avg=self.exp_avg.reshape(N, 1))),
-            (ValueError, "exp_avg_sq shares memory", dict(exp_avg_sq=self.exp_avg, inplace=True)),
-            (ValueError, "master shares memory", dict(grad=self.master, inplace=True)),
-            (ValueError, "grad is on device type 2", dict(grad=OnDevice(N))),
-        ]:
-            with self.subTest(part), one_sentence(self, kind, part):
-                self.adamw(**words)
-        self.adamw(master=read_only)  # it is only read
+class Refusals(unittest.TestCase):  # the others: ../bad_input/python_rows.py
+    def test_a_read_only_array_may_be_read(self):
+        grad, master, exp_avg, exp_avg_sq = buffers()
+        master.flags.writeable = False
+        r.adamw(grad=grad, master=master, exp_avg=exp_avg, exp_avg_sq=exp_avg_sq, t=1)
 
     def test_an_exporter_that_refuses_says_why(self):
         class Refuses:
@@ -244,36 +219,7 @@ class Refusals(unittest.TestCase):
                 return (1, 0)
 
         with one_sentence(self, TypeError, "it requires grad", "detached"):
-            self.adamw(grad=Refuses())
-
-    def test_settings(self):
-        for kind, part, call in [
-            (ValueError, "t is 0", lambda: self.adamw(t=0)),
-            (ValueError, "lr is nan", lambda: self.adamw(lr=float("nan"))),
-            (ValueError, "beta2 is 1", lambda: self.adamw(beta2=1.0)),
-            (TypeError, "lr is 'fast'", lambda: self.adamw(lr="fast")),
-            (TypeError, "amsgrad is 1", lambda: self.adamw(amsgrad=1)),
-            (ValueError, "max_exp_avg_sq", lambda: self.adamw(amsgrad=True)),
-            (ValueError, "did you mean beta1", lambda: r.step_scalars("adamw", t=1, beta=0.9)),
-            (ValueError, "did you mean adam?", lambda: r.step_scalars("adamm", t=1)),
-            (ValueError, "did you mean bf16", lambda: r.cast(self.grad, "bf61")),
-            (ValueError, "a cast to fp32", lambda: r.cast(self.grad, "fp32")),
-            (ValueError, "no form of the norm", lambda: r.grad_norm(self.grad, "two")),
-            (ValueError, "1 dimensions", lambda: r.newton_schulz(self.grad)),
-            (ValueError, "19 columns and right 18", lambda: r.matrix_product(np.ones((2, 19), F), np.ones((2, 18), F))),
-            (ValueError, "did you mean bf16", lambda: r.matrix_product(np.ones((2, 2), F), np.ones((2, 2), F), "bf61")),
-            (ValueError, "is no value of coefficients (it selects a computation of muon",
-             lambda: r.newton_schulz(np.ones((2, 2), F), coefficients="quntic")),
-            (ValueError, "65", lambda: r.newton_schulz(np.ones((2, 2), F), ns_steps=65)),
-            (ValueError, "another shape", lambda: r.muon(np.ones((2, 2), F), np.ones((2, 3), F), np.ones((2, 2), F))),
-            (TypeError, "momentum is '1'", lambda: r.muon(*[np.ones((2, 2), F) for _ in range(3)], momentum="1")),
-            (ValueError, "leaves is empty", lambda: r.grad_sum([])),
-            (ValueError, "max_norm", lambda: r.clip_coef(1.0, -1.0)),
-            (ValueError, "did you mean dynamic", lambda: r.loss_scaler_init(kind="dynamc")),
-            (ValueError, "did you mean hysteresis", lambda: r.loss_scaler_init(hysteresi=2)),
-        ]:
-            with self.subTest(part), one_sentence(self, kind, part):
-                call()
+            r.adamw(Refuses(), *buffers()[1:], t=1)
 
     def test_the_package_has_no_such_name(self):
         with self.assertRaises(AttributeError):
