@@ -330,6 +330,16 @@ const std::vector<NewtonSchulzSet>& every_set() {
 }
 
 void add_muon(std::vector<Dialect>& all) {
+  all.front().muon = {
+      .sets = every_set(),
+      .input = MuonInput::bf16_last,
+      .scales = {{MuonScale::original},
+                 {MuonScale::none},
+                 {MuonScale::spectral},
+                 {MuonScale::match_rms_adamw},
+                 {MuonScale::unit_rms_norm}},
+      .write = MuonWrite::in_sum};  // of R28 with its default family, form and factors
+
   const std::vector<MuonDirection> only_nesterov = {MuonDirection::nesterov};
   const MuonFormula torch = {
       .scales = {{MuonScale::original}, {MuonScale::match_rms_adamw}, {MuonScale::unit_rms_norm}}};

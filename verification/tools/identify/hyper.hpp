@@ -1,10 +1,34 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "common/contracts/muon.hpp"
 #include "common/contracts/update_rule.hpp"
 
 namespace zeroproof::verification {
+
+/// Choices of muon (R28) that a user states; one that is not given may be any known one.
+struct GivenMuon {
+  std::optional<MomentumFamily> family;
+  std::optional<bool> nesterov;
+  std::optional<NewtonSchulzSet> coefficients;
+  std::optional<int> steps;
+  std::optional<MuonScale> scale;
+  double scale_factor = 1;
+  std::optional<NormFloor> floor;
+  std::optional<double> eps;
+
+  bool any() const {
+    return family || nesterov || coefficients || steps || scale || scale_factor != 1 || floor ||
+           eps;
+  }
+  /// A norm by these; the norm itself without a floor and its eps.
+  double divisor(double norm) const {
+    if (!floor || !eps) return norm;
+    return *floor == NormFloor::add ? norm + *eps : norm > *eps ? norm : *eps;
+  }
+};
 
 /// A user's options for one step of a library. The betas are fp64, as users write them: their
 /// rounding is part of a library's dialect, and the contract's OptimizerHyper has them rounded
@@ -21,6 +45,7 @@ struct DialectHyper {
   bool maximize = false;
   double momentum = 0, dampening = 0;  ///< sgd; muon: momentum
   bool nesterov = false;               ///< sgd
+  GivenMuon muon;
 };
 
 }  // namespace zeroproof::verification

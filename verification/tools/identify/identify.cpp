@@ -9,6 +9,7 @@
 #include "common/base/same_value.hpp"
 #include "verification/tools/identify/formula_text.hpp"
 #include "verification/tools/identify/grid.hpp"
+#include "verification/tools/identify/muon_text.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -254,6 +255,9 @@ Identification identify_muon(const RecordedStep& step) {
     found.excluded = excluded;
   }
   if (!found.fits.empty()) found.nearest.clear();
+  if (!step.hyper.muon.any()) return found;
+  found.wrong = muon_mistakes(step, *found.muon);
+  if (!found.wrong.empty()) found.fits.clear();
   return found;
 }
 

@@ -68,7 +68,8 @@ struct Identification {
   std::string bits16 = {};  ///< "bf16" or "fp16" if all values after the step are such numbers
   /// If no dialect fits: the largest error divided by its bound over all legal orders. Not for lamb.
   std::optional<double> share = {};
-  std::vector<std::string> wrong = {};  ///< if no legal order has the results: wrong_formulas()
+  /// If no legal order has the results: wrong_formulas(); of muon with given choices: muon_mistakes().
+  std::vector<std::string> wrong = {};
 
   bool named() const { return !unchanged && tells && !fits.empty(); }
   /// No dialect, and a legal order of the update.

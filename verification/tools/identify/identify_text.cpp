@@ -81,9 +81,9 @@ std::string wrong_ratios(const std::vector<RatioFinding>& ratios) {
   return text;
 }
 
-std::string joined(const std::vector<std::string>& names) {
+std::string joined(const std::vector<std::string>& names, const char* between = ", ") {
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  for (const std::string& name : names) text += (text.empty() ? "" : between) + name;
   return text;
 }
 
@@ -112,6 +112,8 @@ std::string verdict(const Identification& found) {
       text += (i + 1 < names.size() ? ", " : " or ") + names[i];
     return text + (names.size() > 1 ? ", which this step does not distinguish\n" : "\n");
   }
+  if (found.muon && !found.wrong.empty())
+    return "not as its settings say: " + joined(found.wrong, "; ") + "\n";
   if (found.muon) {
     std::string text =
         muon_verdict(*found.muon) + "nearest: " + found.nearest + ", which has another\n";
@@ -196,6 +198,7 @@ std::string identification_line(const Identification& found) {
   if (found.legal()) return fmt::format("right, without a name: {:.2g} of the bound", *found.share);
   if (!found.judged()) return of_16_bits(found);
   if (found.share) return "wrong: " + as_if_or(found);
+  if (found.muon && !found.wrong.empty()) return "none: " + found.wrong.front();
   if (found.muon && !found.muon->hint.empty()) return "none: " + found.muon->hint;
   for (const RatioFinding& ratio : found.ratios) {
     if (!ratio.of_its_norms()) return "none: trust ratio: " + ratio.origin;

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <functional>
 #include <limits>
 #include <numeric>
 
 #include "common/base/float_formats.hpp"
 #include "common/base/same_value.hpp"
+#include "verification/tools/identify/muon_text.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -24,7 +27,13 @@ constexpr double largest_of_low_rank =
     1e-5;  // of rank 1, every polynomial has the same result but for its scale
 constexpr double single_noise =
     0x1p-11;  // of fp32: the Gram form squares the condition of a matrix
-constexpr std::size_t most_matrices = 8;  // of the search
+constexpr std::size_t most_matrices = 8;    // of the search
+constexpr double largest_given = 0x1p27;    // as largest_cost, where the choices are given
+constexpr double most_given_cost = 0x1p22;  // of matrices whose roundings are searched then
+constexpr double least_given_norm = 1e-15;  // squares of elements are above 2^-126
+// Of an element, in units of the root mean square of O, and of the noise: recorded steps have up to 9; and of a matrix
+// with the roundings of a choice, but for single values: up to 0.018.
+constexpr double most_element = 16, most_exact_element = 0.125;
 constexpr int most_steps = 12;
 constexpr std::size_t most_rounded = 16;  // choices that are evaluated with roundings
 
@@ -54,6 +63,7 @@ bool has_family(const RecordedStep& step, MomentumFamily family, bool coupled) {
       const double kept = h.momentum * t.before.momentum_buffer[i];
       const double taken = w * used_gradient(h, t, i, coupled);
       const double got = t.after.momentum_buffer[i];
+      if (std::isnan(kept + taken) && std::isnan(got)) continue;
       // 2^-149 is the smallest difference of two floats.
       const double bound = 4 * unit * (std::fabs(kept) + std::fabs(taken)) + 0x1p-148;
       if (!(std::fabs(got - (kept + taken)) <= bound)) return false;
@@ -62,35 +72,21 @@ bool has_family(const RecordedStep& step, MomentumFamily family, bool coupled) {
   return true;
 }
 
-Matrix direction_of(const StepTensor& t, const DialectHyper& h, MuonDirection direction, double w,
-                    bool coupled) {
-  Matrix e{t.rows, t.columns, std::vector<double>(t.numel())};
-  const auto steps = static_cast<double>(h.t);
-  for (std::size_t i = 0; i < t.numel(); ++i) {
-    const double m = t.after.momentum_buffer[i], g = used_gradient(h, t, i, coupled);
-    if (direction == MuonDirection::momentum) {
-      e.values[i] = m;
-    } else if (direction == MuonDirection::nesterov) {
-      e.values[i] = w * g + h.momentum * m;
-    } else {
-      e.values[i] = h.momentum * m / (1 - std::pow(h.momentum, steps + 1)) +
-                    w * g / (1 - std::pow(h.momentum, steps));
-    }
-  }
-  return e;
-}
-
 struct Fit {
   double distance = unbounded, scale = 0, decay = 0, decay_error = 0, resolution = 0;
+  double element =
+      unbounded;  ///< the largest rest of an element, in units of the mean one of scale * o
+  double element_resolution = 0;
 };
 
 /// p - p' = decay * p + scale * o, in least squares.
 Fit fitted(const StepTensor& t, const DialectHyper& h, const Matrix& o) {
   std::vector<double> p(t.before.master.begin(), t.before.master.end()), moved(t.numel());
-  double after = 0;
+  double after = 0, most = 0;
   for (std::size_t i = 0; i < t.numel(); ++i) {
     moved[i] = p[i] - double{t.after.master[i]};
     after += double{t.after.master[i]} * double{t.after.master[i]};
+    most = std::max(most, std::fabs(double{t.after.master[i]}));
   }
   const double pp = dot(p, p), oo = dot(o.values, o.values), po = dot(p, o.values);
   const double py = dot(p, moved), oy = dot(o.values, moved);
@@ -101,13 +97,17 @@ Fit fitted(const StepTensor& t, const DialectHyper& h, const Matrix& o) {
   const bool solves = t.numel() > 2 && independent > 1e-6 * pp;
   if (solves) fit.decay = (py - po * oy / oo) / independent;
   fit.scale = (oy - fit.decay * po) / oo;
-  double rest = 0;
+  double rest = 0, largest = 0;
   for (std::size_t i = 0; i < t.numel(); ++i) {
     const double r = moved[i] - fit.decay * p[i] - fit.scale * o.values[i];
     rest += r * r;
+    largest = std::max(largest, std::fabs(r));
   }
   const double size = std::fabs(fit.scale) * std::sqrt(oo);
   fit.distance = size > 0 ? std::sqrt(rest) / size : unbounded;
+  const double mean = size / std::sqrt(static_cast<double>(t.numel()));
+  if (size > 0) fit.element = largest / mean;
+  if (size > 0) fit.element_resolution = 8 * unit * most / mean;
   fit.resolution = size > 0 ? 2 * unit * std::sqrt(after) / size : 0;
   const double spread = std::sqrt(rest / static_cast<double>(t.numel()));
   fit.decay_error = solves ? 5 * spread / std::sqrt(independent) + 2 * unit : unbounded;
@@ -136,24 +136,36 @@ struct Scored {
 struct Rounded : Scored {
   MuonProducts products = MuonProducts::fused;
   MuonInput input = MuonInput::bf16_norm_bf16;
+  bool is_given = false;  ///< the settings leave no other choice
   std::vector<double> noises;
 
   bool exact(std::size_t k) const {
     const double most = noises[k] < most_noise ? largest_exact : largest_of_low_rank;
     return input != MuonInput::fp32 && fits[k].distance < std::min(noises[k] / 8, most);
   }
-  /// The largest distance of a right update: the noise of one matrix is a draw, so that of all is considered too.
-  double allowed(std::size_t k) const {
+  /// The noise of one matrix is a draw, so that of all is considered too.
+  double noise(std::size_t k) const {
     double sum = 0, count = 0;
     for (std::size_t i = 0; i < noises.size(); ++i) {
       if (!shows(i) || !(noises[i] < most_noise)) continue;
       sum += noises[i] * noises[i];
       ++count;
     }
-    const double all = count > 0 ? std::sqrt(sum / count) : 0;
-    const double noise = 4 * std::max(noises[k], all) + fits[k].resolution;
-    return input == MuonInput::fp32 ? std::max(noise, single_noise)
-                                    : std::min(noise, most_distance);
+    return std::max(noises[k], count > 0 ? std::sqrt(sum / count) : 0);
+  }
+  /// The largest rest of an element of a right update.
+  double allowed_element(std::size_t k) const {
+    const double least = input == MuonInput::fp32 ? single_noise : 0;
+    const double noise = most_element * std::max(this->noise(k), least);
+    return (exact(k) ? std::min(noise, most_exact_element) : noise) + fits[k].element_resolution;
+  }
+  /// The largest distance of a right update.
+  double allowed(std::size_t k) const {
+    const double noise = 4 * this->noise(k) + fits[k].resolution;
+    if (input == MuonInput::fp32) return std::max(noise, single_noise);
+    // Two legal results are up to the sum of their noises apart; of many choices one would fit by that.
+    const double sum = is_given ? 2 * this->noise(k) : 0;
+    return std::min(noise, std::max(most_distance, sum));
   }
   /// Roundings that are as large as the result leave nothing to compare: of a matrix of low rank, for example.
   bool shows(std::size_t k) const { return exact(k) || noises[k] < most_noise; }
@@ -190,19 +202,22 @@ double relative_difference(const Matrix& a, const Matrix& b) {
 
 class Search {
  public:
-  Search(const RecordedStep& step, MuonFinding& found) : step_(step), found_(found) {
-    const MomentumFamily family =
-        found.families.empty() ? MomentumFamily::ema : found.families.front();
-    weight_ = weight_of(family, step.hyper);
+  /// `only_given`: of the choices that the settings allow.
+  Search(const RecordedStep& step, bool only_given, MuonFinding& found)
+      : step_(step), given_(step.hyper.muon), only_given_(only_given), found_(found) {
+    if (given_.family)
+      family_ = *given_.family;
+    else if (!found.families.empty())
+      family_ = found.families.front();
     choose_matrices();
     if (tensors_.empty()) return;
-    score_exact(family);
+    score_exact();
     score_rounded();
     conclude();
   }
 
   Matrix direction(const StepTensor& t, MuonDirection which) const {
-    return direction_of(t, step_.hyper, which, weight_, found_.coupled);
+    return muon_direction(t, step_.hyper, which, family_, found_.coupled);
   }
 
  private:
@@ -212,13 +227,16 @@ class Search {
       if (t.numel() == 0) continue;
       const double norm = direction(t, MuonDirection::momentum).norm();
       found_.overflows = found_.overflows || (std::isfinite(norm) && overflows(t));
-      const auto cost = static_cast<double>(t.numel() * std::min(t.rows, t.columns));
+      const double cost = cost_of(t);
       if (norm == 0) {
         ++found_.zeros;
         found_.zeros_moved = found_.zeros_moved || moves_beyond_decay(t);
-      } else if (norm < least_norm) {
+      } else if (!std::ranges::all_of(t.grad, [](float g) { return std::isfinite(g); })) {
+        ++found_.nonfinite;
+      } else if (norm < (given_.floor && given_.eps ? least_given_norm : least_norm)) {
         ++found_.tiny;
-      } else if (cost > largest_cost || !(norm < 0x1p60)) {  // no norm of fp32 overflows below
+      } else if (cost > (only_given_ ? largest_given : largest_cost) ||
+                 !(norm < 0x1p60)) {  // no norm of fp32 overflows below
         ++found_.large;
       } else {
         usable.push_back(&t);
@@ -227,7 +245,16 @@ class Search {
     std::ranges::stable_sort(usable, {}, [](const StepTensor* t) { return t->numel(); });
     all_ = usable;
     if (usable.size() > most_matrices) usable.resize(most_matrices);
-    tensors_ = usable;
+    double cost = 0;
+    for (const StepTensor* t : usable) {
+      cost += cost_of(*t);
+      if (only_given_ && !tensors_.empty() && cost > most_given_cost) break;
+      tensors_.push_back(t);
+    }
+  }
+
+  static double cost_of(const StepTensor& t) {
+    return static_cast<double>(t.numel() * std::min(t.rows, t.columns));
   }
 
   /// Of a matrix with a finite direction.
@@ -247,19 +274,25 @@ class Search {
     return false;
   }
 
-  void score_exact(MomentumFamily family) {
+  void score_exact() {
     for (const MuonDirection which : directions) {
-      if (which == MuonDirection::nesterov_corrected && family != MomentumFamily::ema) continue;
+      if (which == MuonDirection::nesterov_corrected && family_ != MomentumFamily::ema) continue;
       for (const NewtonSchulzSetTraits& traits : newton_schulz_sets) {
-        std::vector<Scored> of_steps(most_steps + 1);
-        for (int k = 0; k <= most_steps; ++k)
-          of_steps[static_cast<std::size_t>(k)].choice = {which, {traits.set, k}};
+        const int last = given_.steps.value_or(0) > most_steps ? *given_.steps : most_steps;
+        std::vector<Scored> of_steps;
+        for (int k = 0; k <= last; ++k) {
+          const MuonChoice choice{which, {traits.set, k}};
+          if (!only_given_ || allows(given_, choice)) of_steps.push_back({choice, {}});
+        }
+        if (of_steps.empty()) continue;
         for (const StepTensor* t : tensors_) {
           const Matrix e = direction(*t, which);
           const std::vector<Matrix> results =
-              exact_orthogonal(e, {traits.set, most_steps}, e.norm());
-          for (std::size_t k = 0; k < results.size(); ++k)
-            of_steps[k].fits.push_back(fitted(*t, step_.hyper, results[k]));
+              exact_orthogonal(e, of_steps.back().choice.polynomials, given_.divisor(e.norm()));
+          for (Scored& scored : of_steps) {
+            const auto k = static_cast<std::size_t>(scored.choice.polynomials.steps);
+            scored.fits.push_back(fitted(*t, step_.hyper, results[k]));
+          }
         }
         for (Scored& scored : of_steps) {
           const bool again = std::ranges::any_of(
@@ -273,6 +306,7 @@ class Search {
 
   void score_rounded() {
     const double limit = std::max(0.2, 2 * scored_.front().middle_distance());
+    const bool visible = !only_given_ || cost_of(*tensors_.front()) <= most_given_cost;
     for (std::size_t k = 0; k < std::min(most_rounded, scored_.size()); ++k) {
       if (scored_[k].middle_distance() > limit && k > 0) break;
       const MuonChoice choice = scored_[k].choice;
@@ -280,8 +314,9 @@ class Search {
            {MuonInput::bf16_norm_bf16, MuonInput::bf16_first, MuonInput::bf16_last}) {
         for (const MuonProducts products :
              {MuonProducts::fused, MuonProducts::scaled_factor, MuonProducts::scaled_product,
-              MuonProducts::partly_fused})
-          rounded_.push_back(rounded(choice, products, input));
+              MuonProducts::partly_fused}) {
+          if (visible || rounded_.empty()) rounded_.push_back(rounded(choice, products, input));
+        }
       }
       rounded_.push_back(rounded(choice, MuonProducts::single, MuonInput::fp32));
     }
@@ -294,11 +329,12 @@ class Search {
     r.choice = choice;
     r.products = products;
     r.input = input;
+    r.is_given = only_given_ && given_.nesterov && given_.coefficients && given_.steps;
     for (const StepTensor* t : tensors_) {
       const Matrix e = direction(*t, choice.direction);
-      const Matrix o = rounded_orthogonal(e, choice.polynomials, products, input);
+      const Matrix o = rounded_orthogonal(e, choice.polynomials, products, input, given_);
       r.fits.push_back(fitted(*t, step_.hyper, o));
-      const Matrix want = exact_orthogonal(e, choice.polynomials, e.norm()).back();
+      const Matrix want = exact_orthogonal(e, choice.polynomials, given_.divisor(e.norm())).back();
       r.noises.push_back(relative_difference(o, want));
     }
     return r;
@@ -330,6 +366,8 @@ class Search {
       m.scale = step_.hyper.lr == 0 ? 0 : best.fits[k].scale / step_.hyper.lr;
       m.decay = best.fits[k].decay;
       m.decay_error = best.fits[k].decay_error;
+      m.element = best.fits[k].element;
+      m.allowed_element = best.allowed_element(k);
       m.exact = best.exact(k);
       if (!best.shows(k)) {
         ++found_.unclear;
@@ -362,8 +400,10 @@ class Search {
   }
 
   const RecordedStep& step_;
+  const GivenMuon& given_;
+  bool only_given_;
   MuonFinding& found_;
-  double weight_ = 1;
+  MomentumFamily family_ = MomentumFamily::ema;
   std::vector<const StepTensor*> all_, tensors_;  // that can be evaluated; those of the search
   std::vector<Scored> scored_;
   std::vector<Rounded> rounded_;
@@ -377,15 +417,18 @@ constexpr MuonScaling scalings[] = {{MuonScale::none},
                                     {MuonScale::original, true},
                                     {MuonScale::unit_rms_norm, true}};
 
-/// Scales that all matrices allow: of one with roundings of the choice within 2^-8, which is that of an update that is
-/// rounded to bf16 after its scale, of others within their distance.
-void find_scales(MuonFinding& found) {
+/// Scales that all matrices allow, in units of the given factor: of one with roundings of the choice within 2^-8, which
+/// is that of an update that is rounded to bf16 after its scale, in fp32 within its noise, of others within their
+/// distance.
+void find_scales(double factor, MuonFinding& found) {
   for (const MuonScaling scaling : scalings) {
     double low = 0, high = unbounded;
     for (const MuonMatrix& m : found.matrices) {
-      const double ratio = m.scale / scale_of(scaling, m.tensor->rows, m.tensor->columns);
-      const bool sharp = m.exact || found.input == MuonInput::fp32;
-      const double off = sharp ? 0x1p-8 : std::max(0.02, 2 * m.distance);
+      const double ratio =
+          m.scale / (factor * scale_of(scaling, m.tensor->rows, m.tensor->columns));
+      const double off = found.input == MuonInput::fp32 ? std::max(single_noise, 2 * m.distance)
+                         : m.exact                      ? 0x1p-8
+                                                        : std::max(0.02, 2 * m.distance);
       low = std::max(low, ratio / (1 + off));
       high = std::min(high, ratio * (1 + off));
     }
@@ -525,30 +568,104 @@ Matrix orthogonal_parts(const Matrix& e, Polynomials polynomials, std::size_t pa
   return o;
 }
 
+/// The elements of the transposed result, as if it had not been transposed back.
+Matrix left_transposed(const Matrix& o) {
+  Matrix other = o;
+  for (std::size_t i = 0; i < o.rows; ++i) {
+    for (std::size_t j = 0; j < o.columns; ++j)
+      other.values[j * o.rows + i] = o.values[i * o.columns + j];
+  }
+  return other;
+}
+
 /// What gives a step that no choice does.
 void find_hint(const RecordedStep& step, const Search& search, MuonFinding& found) {
   constexpr double close = 0.1;
-  const auto all_close = [&](Polynomials polynomials, MuonDirection which, std::size_t parts,
-                             bool rows) {
-    return std::ranges::all_of(found.matrices, [&](const MuonMatrix& m) {
-      const Matrix e = search.direction(*m.tensor, which);
-      const Fit fit = fitted(*m.tensor, step.hyper, orthogonal_parts(e, polynomials, parts, rows));
-      return fit.distance < close && (parts > 1) == (fit.scale > 0);
+  const DialectHyper& h = step.hyper;
+  std::vector<Polynomials> possible = {{NewtonSchulzSet::simple, 5},
+                                       {NewtonSchulzSet::quintic, 5},
+                                       {NewtonSchulzSet::polar_express_dion, 5}};
+  if (h.muon.coefficients || h.muon.steps)
+    possible = {{h.muon.coefficients.value_or(NewtonSchulzSet::simple), h.muon.steps.value_or(5)}};
+  using Result = std::function<Matrix(const StepTensor&, Polynomials, MuonDirection)>;
+  const auto explains = [&](const Result& result, double sign) {
+    return std::ranges::any_of(possible, [&](Polynomials polynomials) {
+      return std::ranges::any_of(directions, [&](MuonDirection which) {
+        if (!allows(h.muon, {which, polynomials})) return false;
+        return std::ranges::all_of(found.matrices, [&](const MuonMatrix& m) {
+          const Fit fit = fitted(*m.tensor, h, result(*m.tensor, polynomials, which));
+          return fit.distance < close && sign * fit.scale > 0;
+        });
+      });
     });
   };
-  for (const std::size_t parts : {1U, 2U, 3U, 4U, 8U}) {
+  const auto take = [&](const Result& result, double sign, const std::string& text) {
+    if (found.hint.empty() && explains(result, sign)) found.hint = text;
+  };
+  const auto whole = [](const Matrix& e, Polynomials polynomials, double divisor) {
+    return exact_orthogonal(e, polynomials, divisor).back();
+  };
+  take(
+      [&](const StepTensor& t, Polynomials polynomials, MuonDirection which) {
+        const Matrix e = search.direction(t, which);
+        return whole(e, polynomials, h.muon.divisor(e.norm()));
+      },
+      -1, "the update has the wrong sign");
+  for (const std::size_t parts : {2U, 3U, 4U, 8U}) {
     for (const bool rows : {true, false}) {
-      for (const NewtonSchulzSet set : {NewtonSchulzSet::simple, NewtonSchulzSet::quintic,
-                                        NewtonSchulzSet::polar_express_dion}) {
-        for (const MuonDirection which : directions) {
-          if (!all_close({set, 5}, which, parts, rows)) continue;
-          found.hint = parts == 1 ? "the update has the wrong sign"
-                                  : "as if Newton-Schulz took " + std::to_string(parts) +
-                                        " parts of the " + (rows ? "rows" : "columns") +
-                                        " of each matrix by itself";
-          return;
-        }
-      }
+      take(
+          [&](const StepTensor& t, Polynomials polynomials, MuonDirection which) {
+            return orthogonal_parts(search.direction(t, which), polynomials, parts, rows);
+          },
+          1,
+          "as if Newton-Schulz took " + std::to_string(parts) + " parts of the " +
+              (rows ? "rows" : "columns") + " of each matrix by itself");
+    }
+  }
+  take(
+      [&](const StepTensor& t, Polynomials polynomials, MuonDirection which) {
+        const Matrix e = search.direction(t, which);
+        return left_transposed(whole(e, polynomials, e.norm()));
+      },
+      1, "as if the result of Newton-Schulz had not been transposed back");
+  const auto of = [&](const auto& value, const std::string& text) {
+    take(
+        [&](const StepTensor& t, Polynomials polynomials, MuonDirection) {
+          Matrix e{t.rows, t.columns, std::vector<double>(t.numel())};
+          for (std::size_t i = 0; i < t.numel(); ++i) e.values[i] = value(t, i);
+          return whole(e, polynomials, e.norm());
+        },
+        1, text);
+  };
+  const double mu = h.momentum;
+  of([](const StepTensor& t, std::size_t i) { return double{t.grad[i]}; },
+     "as if Newton-Schulz took the gradient, without momentum");
+  of([](const StepTensor& t, std::size_t i) { return double{t.before.momentum_buffer[i]}; },
+     "as if Newton-Schulz took the momentum of the step before");
+  of([&](const StepTensor& t,
+         std::size_t i) { return t.grad[i] + mu * t.after.momentum_buffer[i]; },
+     "as if Nesterov added the gradient with the weight 1 of heavy ball");
+  of([&](const StepTensor& t,
+         std::size_t i) { return (1 - mu) * t.grad[i] + mu * t.after.momentum_buffer[i]; },
+     "as if Nesterov added the gradient with the weight 1 - momentum of ema");
+  of([&](const StepTensor& t,
+         std::size_t i) { return double{t.grad[i]} + t.after.momentum_buffer[i]; },
+     "as if Nesterov added the momentum without its weight");
+  const auto divided = [&](double eps, NormFloor floor, const std::string& text) {
+    take(
+        [&](const StepTensor& t, Polynomials polynomials, MuonDirection which) {
+          const Matrix e = search.direction(t, which);
+          GivenMuon other;
+          other.floor = floor;
+          other.eps = eps;
+          return whole(e, polynomials, other.divisor(e.norm()));
+        },
+        1, text);
+  };
+  for (const char* eps : {"1e-6", "1e-5", "1e-4", "1e-3", "1e-2", "1e-1", "1"}) {
+    for (const NormFloor floor : {NormFloor::add, NormFloor::clamp}) {
+      divided(std::strtod(eps, nullptr), floor,
+              std::string("as if eps of the norm were ") + eps + ", which dominates it");
     }
   }
 }
@@ -567,7 +684,15 @@ double MuonFinding::noise() const {
   return matrices.empty() ? 0 : std::sqrt(sum / static_cast<double>(matrices.size()));
 }
 
-MuonFinding find_muon(const RecordedStep& step) {
+const MuonMatrix* MuonFinding::with_wrong_element() const {
+  const auto wrong = std::ranges::find_if(
+      matrices, [](const MuonMatrix& m) { return !(m.element <= m.allowed_element); });
+  return wrong == matrices.end() ? nullptr : &*wrong;
+}
+
+namespace {
+
+MuonFinding searched(const RecordedStep& step, bool only_given) {
   MuonFinding found;
   for (const bool coupled : {false, true}) {
     if (coupled && (step.hyper.weight_decay == 0 || !found.families.empty())) break;
@@ -577,14 +702,51 @@ MuonFinding find_muon(const RecordedStep& step) {
       found.coupled = coupled;
     }
   }
-  const Search search(step, found);
+  const Search search(step, only_given, found);
   if (found.matrices.empty()) return found;
-  find_scales(found);
+  find_scales(step.hyper.muon.scale_factor, found);
   find_decays(step.hyper, found);
   find_writes(step, found);
   find_floors(step, search, found);
-  if (!found.near) find_hint(step, search, found);
+  if (!found.near && !only_given) find_hint(step, search, found);
   return found;
+}
+
+}  // namespace
+
+MuonFinding find_muon(const RecordedStep& step) {
+  if (!step.hyper.muon.any()) return searched(step, false);
+  const MuonFinding given = searched(step, true);
+  if (given.matrices.empty() || muon_mistakes(step, given).empty()) return given;
+  const MuonFinding all = searched(step, false);
+  return all.matrices.empty() || muon_mistakes(step, all).empty() ? given : all;
+}
+
+Matrix muon_direction(const StepTensor& t, const DialectHyper& h, MuonDirection direction,
+                      MomentumFamily family, bool coupled) {
+  Matrix e{t.rows, t.columns, std::vector<double>(t.numel())};
+  const double w = weight_of(family, h);
+  const auto steps = static_cast<double>(h.t);
+  for (std::size_t i = 0; i < t.numel(); ++i) {
+    const double m = t.after.momentum_buffer[i], g = used_gradient(h, t, i, coupled);
+    if (direction == MuonDirection::momentum) {
+      e.values[i] = m;
+    } else if (direction == MuonDirection::nesterov) {
+      e.values[i] = w * g + h.momentum * m;
+    } else {
+      e.values[i] = h.momentum * m / (1 - std::pow(h.momentum, steps + 1)) +
+                    w * g / (1 - std::pow(h.momentum, steps));
+    }
+  }
+  return e;
+}
+
+bool allows(const GivenMuon& given, const MuonChoice& choice) {
+  if (given.nesterov && *given.nesterov != (choice.direction != MuonDirection::momentum))
+    return false;
+  if (given.steps && *given.steps != choice.polynomials.steps) return false;
+  return !given.coefficients ||
+         choice.polynomials.same_values({*given.coefficients, choice.polynomials.steps});
 }
 
 std::vector<std::string> excluded_choices(const MuonFormula& f, const MuonFinding& found,
@@ -597,6 +759,7 @@ std::vector<std::string> excluded_choices(const MuonFormula& f, const MuonFindin
           "momentum: " + std::string(f.family == MomentumFamily::ema ? "ema" : "heavy ball"));
   require(!found.zeros_moved, "update of a matrix without a direction: its decay alone");
   require(!found.overflows, "update of finite numbers: finite");
+  require(found.with_wrong_element() == nullptr, "update of every element: within the noise");
   if (found.matrices.empty()) return excluded;
   require(found.near, "orthogonal matrix: within the noise of its polynomials");
   if (!found.near) return excluded;

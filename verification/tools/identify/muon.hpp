@@ -29,6 +29,8 @@ struct MuonMatrix {
   double scale = 0;        ///< of O, without the learning rate
   double decay = 0;        ///< of the parameter: lr * weight_decay
   double decay_error = 0;  ///< of decay
+  double element = 0;  ///< the largest rest of an element, in units of the mean one of the update
+  double allowed_element = 0;
   bool exact = false;  ///< so near that O has the roundings of the choice, but for single values
 };
 
@@ -47,8 +49,9 @@ struct MuonFinding {
   std::vector<MomentumFamily> families;  ///< that give the momentum within some roundings
   bool coupled = false;                  ///< the gradient has weight_decay * master in it
   std::vector<MuonMatrix> matrices;      ///< evaluated ones
-  /// Others: without a direction, near the floor, too large, with roundings as large as the result (of low rank).
-  std::int64_t zeros = 0, tiny = 0, large = 0, unclear = 0;
+  /// Others: without a direction, near the floor, too large, with roundings as large as the result (of low rank), with
+  /// gradients that are not finite.
+  std::int64_t zeros = 0, tiny = 0, large = 0, unclear = 0, nonfinite = 0;
   bool zeros_moved = false;  ///< a matrix without a direction changed by more than its decay
   bool overflows =
       false;  ///< a parameter became infinite or NaN, from a finite one and a finite direction
@@ -69,11 +72,22 @@ struct MuonFinding {
   std::vector<std::pair<NormFloor, double>> floors;  ///< that fit; empty if no matrix shows it
   std::string hint;                                  ///< of a step that no choice gives
 
+  /// A matrix with an element that the noise does not explain; nullptr if there is none.
+  const MuonMatrix* with_wrong_element() const;
+
   double distance() const;  ///< root mean square
   double noise() const;
 };
 
-/// Errors: none; a step without a matrix that can be evaluated has no matrices.
+/// The matrix that is orthogonalised. `coupled`: the gradient has weight_decay * master in it.
+Matrix muon_direction(const StepTensor& t, const DialectHyper& h, MuonDirection direction,
+                      MomentumFamily family, bool coupled = false);
+
+/// True if the settings state no other choice.
+bool allows(const GivenMuon& given, const MuonChoice& choice);
+
+/// Choices that the settings give are tried first, and alone if the step has them. Errors: none; a step without a matrix
+/// that can be evaluated has no matrices.
 MuonFinding find_muon(const RecordedStep& step);
 
 /// Choices of a library that the step does not have, a text each; empty if it has its update.

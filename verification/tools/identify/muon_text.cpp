@@ -42,12 +42,16 @@ std::string scales_text(const std::vector<FittingScale>& scales) {
          (shown.size() > 1 ? ", which it does not distinguish" : "");
 }
 
+/// "w", or "the matrix" without a name.
+std::string name_of(const StepTensor& tensor) {
+  return tensor.name.empty() ? "the matrix" : tensor.name;
+}
+
 std::string matrices_text(const MuonFinding& found) {
   std::string text;
   for (const MuonMatrix& m : found.matrices) {
     text += fmt::format("    {:<11} {} x {}: distance {:.1e}, noise {:.1e}{}, scale {:.5g}\n",
-                        m.tensor->name.empty() ? "the matrix" : m.tensor->name, m.tensor->rows,
-                        m.tensor->columns, m.distance, m.noise,
+                        name_of(*m.tensor), m.tensor->rows, m.tensor->columns, m.distance, m.noise,
                         m.exact ? ", with its roundings" : "", m.scale);
   }
   const auto other = [&](std::int64_t count, const char* what) {
@@ -56,7 +60,52 @@ std::string matrices_text(const MuonFinding& found) {
   return text + other(found.zeros, "the direction is zero") +
          other(found.tiny, "a norm below 1e-4") +
          other(found.large, "too large, or no finite norm") +
-         other(found.unclear, "roundings as large as the result, as of a low rank");
+         other(found.unclear, "roundings as large as the result, as of a low rank") +
+         other(found.nonfinite,
+               "a gradient with NaN or an infinity, of which Muon makes no update");
+}
+
+/// "" for the given scale.
+std::string wrong_scale(const DialectHyper& h, const MuonFinding& found) {
+  const GivenMuon& given = h.muon;
+  const auto is_given = [&](const FittingScale& s) {
+    return !given.scale || s.scaling == MuonScaling{*given.scale};
+  };
+  const auto fits = [&](const FittingScale& s) { return s.factor == 1 && is_given(s); };
+  if (std::ranges::any_of(found.scales, fits)) return "";
+  for (const FittingScale& s : found.scales) {
+    if (s.factor == 1) return "as if the scale were " + scaling_text(s.scaling);
+  }
+  for (const std::size_t parts : {2U, 3U, 4U, 8U}) {
+    for (const bool rows : {true, false}) {
+      const auto of_part = [&](std::size_t extent) { return (extent + parts - 1) / parts; };
+      const bool all =
+          given.scale && std::ranges::all_of(found.matrices, [&](const MuonMatrix& m) {
+            const double want =
+                given.scale_factor *
+                scale_of({*given.scale}, rows ? of_part(m.tensor->rows) : m.tensor->rows,
+                         rows ? m.tensor->columns : of_part(m.tensor->columns));
+            return std::fabs(m.scale / want - 1) <= std::max(0.01, 2 * m.distance);
+          });
+      if (all)
+        return fmt::format("as if the scale were that of 1/{} of the {}", parts,
+                           rows ? "rows" : "columns");
+    }
+  }
+  for (const FittingScale& s : found.scales) {
+    if (!is_given(s)) continue;
+    const double decay = s.factor * h.lr * h.weight_decay;
+    const bool also_decay = decay != 0 && std::ranges::all_of(found.matrices, [&](const auto& m) {
+                              return std::fabs(m.decay - decay) <= m.decay_error;
+                            });
+    if (also_decay) return fmt::format("as if lr were {:.4g}", s.factor * h.lr);
+    return fmt::format(
+        "as if the updates were multiplied by {:.4g}: clipped after Newton-Schulz, or another rate",
+        s.factor);
+  }
+  const MuonMatrix& m = found.matrices.front();
+  return fmt::format("the scale is none that is known: {:.5g} of {} rows and {} columns", m.scale,
+                     m.tensor->rows, m.tensor->columns);
 }
 
 }  // namespace
@@ -173,10 +222,60 @@ std::string muon_text(const MuonFinding& found) {
                                    : listed(found.writes, ", or ", bits));
 }
 
+std::vector<std::string> muon_mistakes(const RecordedStep& step, const MuonFinding& found) {
+  const GivenMuon& given = step.hyper.muon;
+  std::vector<std::string> mistakes;
+  if (found.coupled)
+    mistakes.emplace_back("as if the decay were added to the gradient");
+  else if (found.families.empty())
+    mistakes.emplace_back("the momentum is neither ema nor heavy ball");
+  else if (given.family && std::ranges::find(found.families, *given.family) == found.families.end())
+    mistakes.push_back("as if the momentum were that of " + family_text(found.families.front()));
+  if (found.zeros_moved) mistakes.emplace_back("a matrix without a direction moved");
+  if (found.overflows) mistakes.emplace_back("a finite parameter became infinite or NaN");
+  if (found.matrices.empty()) return mistakes;
+  if (!found.near) {
+    mistakes.push_back(!found.hint.empty() ? found.hint
+                                           : fmt::format("no known polynomials: the nearest are "
+                                                         "{}, {:.3g} times their noise away",
+                                                         choice_text(found.choice),
+                                                         found.distance() / found.noise()));
+    return mistakes;
+  }
+  if (const MuonMatrix* wrong = found.with_wrong_element())
+    mistakes.push_back(fmt::format("an element of {} is {:.3g} times its noise off",
+                                   name_of(*wrong->tensor), wrong->element / wrong->noise));
+  std::vector<MuonChoice> possible = found.same;
+  possible.push_back(found.choice);
+  if (std::ranges::none_of(possible, [&](const MuonChoice& c) { return allows(given, c); })) {
+    const MuonChoice& c = found.choice;
+    const bool nesterov = c.direction != MuonDirection::momentum;
+    if (c.polynomials.steps == 0)
+      mistakes.emplace_back("as if Newton-Schulz were omitted");
+    else if (given.nesterov && *given.nesterov != nesterov)
+      mistakes.push_back(std::string("as if nesterov were ") + (nesterov ? "on" : "off"));
+    else if (given.steps && allows(given, {c.direction, {c.polynomials.set, *given.steps}}))
+      mistakes.push_back(fmt::format("as if Newton-Schulz had {} steps", c.polynomials.steps));
+    else
+      mistakes.push_back("as if the polynomials were " + polynomials_text(c.polynomials));
+  }
+  if (std::string scale = wrong_scale(step.hyper, found); !scale.empty())
+    mistakes.push_back(std::move(scale));
+  if (found.decays.empty())
+    mistakes.push_back(fmt::format("the decay is none that is known: {:.4g} of the parameter",
+                                   found.matrices.front().decay));
+  else if (found.decays.front() != "lr*wd")
+    mistakes.push_back("as if the decay were " + found.decays.front());
+  return mistakes;
+}
+
 std::string muon_verdict(const MuonFinding& found) {
   std::string text = "no dialect: ";
   if (found.families.empty()) text += "the momentum is neither ema nor heavy ball; ";
   if (found.zeros_moved) text += "a matrix without a direction moved; ";
+  if (const MuonMatrix* m = found.with_wrong_element(); m != nullptr && found.near)
+    text += fmt::format("an element of {} is {:.3g} times the noise off; ", name_of(*m->tensor),
+                        m->element / m->noise);
   if (found.overflows) text += "a finite parameter became infinite or NaN; ";
   if (!found.near) {
     text +=

@@ -21,6 +21,10 @@ std::string polynomials_text(const Polynomials& polynomials);
 /// Labels and choices of a library.
 std::vector<std::pair<std::string, std::string>> muon_choices(const MuonFormula& formula);
 
+/// What the step has that its settings do not say, or no Muon has, the cause first: "as if nesterov were off". Empty if
+/// its update is right.
+std::vector<std::string> muon_mistakes(const RecordedStep& step, const MuonFinding& found);
+
 /// The choices of a step, a line each, with what it does not show.
 std::string muon_text(const MuonFinding& found);
 

@@ -109,12 +109,13 @@ std::vector<Matrix> exact_orthogonal(const Matrix& direction, Polynomials polyno
 }
 
 Matrix rounded_orthogonal(const Matrix& direction, Polynomials polynomials, MuonProducts products,
-                          MuonInput input) {
+                          MuonInput input, const GivenMuon& options) {
   const bool first = input == MuonInput::bf16_first || input == MuonInput::bf16_norm_bf16;
   const bool single = input == MuonInput::fp32;
   const Matrix given = each(each(direction, to_single), first ? to_bfloat : to_single);
-  const double norm = given.norm();
-  const double divisor = input == MuonInput::bf16_norm_bf16 ? to_bfloat(norm) : to_single(norm);
+  const bool narrow = input == MuonInput::bf16_norm_bf16;
+  const auto kept = [&](double norm) { return narrow ? to_bfloat(norm) : to_single(norm); };
+  const double divisor = kept(options.divisor(kept(given.norm())));
   const bool tall = direction.rows > direction.columns;
   const auto divided = [&](double v) {
     return single ? to_single(v / divisor) : to_bfloat(to_single(v / divisor));

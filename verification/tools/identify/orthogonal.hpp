@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "verification/tools/identify/hyper.hpp"
 #include "verification/tools/identify/muon_formula.hpp"
 
 namespace zeroproof::verification {
@@ -30,9 +31,9 @@ std::vector<Matrix> exact_orthogonal(const Matrix& direction, Polynomials polyno
                                      double divisor);
 
 /// The result with roundings; sums of products are exact before they are rounded, so that a library's result differs where
-/// its order of summation moves a value to the other side of a rounding boundary.
+/// its order of summation moves a value to the other side of a rounding boundary. `given` has the floor of the norm.
 Matrix rounded_orthogonal(const Matrix& direction, Polynomials polynomials, MuonProducts products,
-                          MuonInput input);
+                          MuonInput input, const GivenMuon& given = {});
 
 /// f of R28 for these extents.
 double scale_of(MuonScaling scaling, std::size_t rows, std::size_t columns);

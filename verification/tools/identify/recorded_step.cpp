@@ -10,6 +10,7 @@
 #include "common/base/error.hpp"
 #include "common/base/float_formats.hpp"
 #include "common/io/safetensors/safetensors.hpp"
+#include "common/step/muon_names.hpp"
 #include "verification/cases/config/nearest.hpp"
 
 namespace zeroproof::verification {
@@ -22,8 +23,10 @@ namespace {
 
 const std::vector<std::string>& setting_names() {
   static const std::vector<std::string> names = {
-      "rule",     "lr",        "beta1",    "beta2",   "eps",      "weight_decay",   "t",
-      "momentum", "dampening", "nesterov", "amsgrad", "maximize", "bias_correction"};
+      "rule",         "lr",       "beta1",           "beta2",     "eps",
+      "weight_decay", "t",        "momentum",        "dampening", "nesterov",
+      "amsgrad",      "maximize", "bias_correction", "family",    "coefficients",
+      "steps",        "scale",    "scale_factor",    "floor"};
   return names;
 }
 
@@ -74,12 +77,42 @@ class Settings {
     refuse(file_, std::string(key) + " is " + shown_name(value), "it is on or off", "write 1 or 0");
   }
 
+  bool given(const char* key) const { return metadata_.contains(key); }
+
+  /// One of the names of an enumeration.
+  template <class Choice>
+  std::optional<Choice> choice(const char* key) const {
+    if (!given(key)) return std::nullopt;
+    const std::string value = text(key);
+    const Span<const std::string_view> names = names_of(Choice{});
+    const auto found = std::ranges::find(names, value);
+    if (found == names.end()) {
+      refuse(file_, std::string(key) + " is " + shown_name(value), "it is a choice of R28",
+             suggestion(value, {names.begin(), names.end()}));
+    }
+    return static_cast<Choice>(found - names.begin());
+  }
+
  private:
   const SafeMetadata& metadata_;
   const std::string& file_;
 };
 
 constexpr double large = 1e38;
+
+GivenMuon given_muon(const Settings& settings) {
+  GivenMuon given;
+  given.family = settings.choice<MomentumFamily>("family");
+  if (settings.given("nesterov")) given.nesterov = settings.flag("nesterov", false);
+  given.coefficients = settings.choice<NewtonSchulzSet>("coefficients");
+  if (settings.given("steps"))
+    given.steps = static_cast<int>(std::lround(settings.number("steps", 1, 64)));
+  given.scale = settings.choice<MuonScale>("scale");
+  given.scale_factor = settings.number_or("scale_factor", 1, 0x1p-100, large);
+  given.floor = settings.choice<NormFloor>("floor");
+  if (settings.given("eps")) given.eps = settings.number("eps", 0, large);
+  return given;
+}
 
 class TensorReader {
  public:
@@ -195,10 +228,15 @@ DialectHyper hyper_of_settings(const SafeMetadata& metadata, const std::string& 
   const bool sgd = h.rule == UpdateRule::sgd;
   const bool muon = h.rule == UpdateRule::muon;
   std::vector<std::string> foreign =
-      sgd || muon ? std::vector<std::string>{"beta1", "beta2", "eps", "amsgrad", "bias_correction"}
+      sgd || muon ? std::vector<std::string>{"beta1", "beta2", "amsgrad", "bias_correction"}
                   : std::vector<std::string>{"momentum", "dampening", "nesterov"};
   if (h.rule == UpdateRule::lamb) foreign.emplace_back("amsgrad");
-  if (muon) foreign.insert(foreign.end(), {"dampening", "nesterov"});
+  if (sgd) foreign.emplace_back("eps");
+  if (muon)
+    foreign.emplace_back("dampening");
+  else
+    foreign.insert(foreign.end(),
+                   {"family", "coefficients", "steps", "scale", "scale_factor", "floor"});
   for (const std::string& key : foreign) {
     if (metadata.contains(key)) {
       refuse(file, key + " is no setting of " + rule, "it would silently do nothing",
@@ -214,6 +252,7 @@ DialectHyper hyper_of_settings(const SafeMetadata& metadata, const std::string& 
   constexpr double below_one = 1 - 0x1p-53;
   if (muon) {
     h.momentum = settings.number("momentum", 0, below_one);
+    h.muon = given_muon(settings);
   } else {
     h.beta1 = settings.number("beta1", 0, below_one);
     h.beta2 = settings.number("beta2", 0, below_one);

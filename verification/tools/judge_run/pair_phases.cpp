@@ -684,6 +684,7 @@ void compare_updated(const RunPair& pair, const RunPair::Common& p, bool rounded
     if (!side.missing.empty())
       why = fmt::format("{} of {}", side.missing, side_names[s]);
     else if (!group.is_other && group.hyper.rule != UpdateRule::lamb &&
+             group.hyper.rule != UpdateRule::muon &&
              (side.master == DType::fp32 || (keeps_state && side.state == DType::fp32)))
       bounds[s] = side_bounds(side, rounded_betas);
   }

@@ -150,8 +150,10 @@ RunGroup read_group(const Json& json, const std::string& where, const std::strin
   SafeMetadata settings;
   for (const Json::Member& member : json.members()) {
     const bool is_text = member.value.kind() == Json::Kind::text;
+    constexpr std::string_view named[] = {"rule", "family", "coefficients", "scale", "floor"};
     if (member.value.kind() == Json::Kind::null || member.value.kind() == Json::Kind::array ||
-        member.value.kind() == Json::Kind::object || (is_text && member.name != "rule"))
+        member.value.kind() == Json::Kind::object ||
+        (is_text && std::ranges::find(named, member.name) == std::end(named)))
       refuse_recording(file, where + ": " + member.name + " is " + shown_name(member.value.dump()),
                        "a setting is a number, true or false", "write a JSON number");
     settings[member.name] = is_text ? member.value.get<std::string>() : member.value.dump();
@@ -166,9 +168,6 @@ RunGroup read_group(const Json& json, const std::string& where, const std::strin
   }
   if (rule == settings.end() || rule->second != "sgd") settings["t"] = "1";
   group.hyper = hyper_of_settings(settings, file + ", " + where);
-  if (group.hyper.rule == UpdateRule::muon)
-    refuse_recording(file, where + " has the rule muon", "a run has no judge of whole matrices",
-                     "write \"other\", or give single steps to zeroproof identify");
   return group;
 }
 
@@ -296,8 +295,14 @@ RankFile::RankFile(const std::string& path) : path(path) {
   for (const Json& parameter : fields.list("parameters")) {
     parameters.push_back(read_parameter(parameter, "parameter " + std::to_string(parameters.size()),
                                         path, groups.size()));
-    if (!names.insert(parameters.back().name).second)
-      refuse_recording(path, "two parameters are " + shown_name(parameters.back().name),
+    const RunParameter& p = parameters.back();
+    if (groups[p.group].hyper.rule == UpdateRule::muon && p.shape.size() != 2)
+      refuse_recording(path,
+                       shown_name(p.name) + " has " + std::to_string(p.shape.size()) +
+                           " dimensions and the rule muon",
+                       "muon updates matrices", "put it into a group of another rule");
+    if (!names.insert(p.name).second)
+      refuse_recording(path, "two parameters are " + shown_name(p.name),
                        "tensors are found by name", "write every parameter once");
   }
   check_tensors();
@@ -362,7 +367,8 @@ void RankFile::check_tensors() const {
         any = any || found;
         // A buffer that the first update creates does not exist before it.
         const bool created = when == "before." && buffer != "master" && p.t <= 1;
-        const bool first_sgd = buffer == "momentum_buffer" && when == "before.";
+        const bool first_sgd =
+            buffer == "momentum_buffer" && when == "before." && group.hyper.rule == UpdateRule::sgd;
         if (!found && !created && !first_sgd && missing.empty())
           missing = when + buffer + "." + p.name;
       }

@@ -48,6 +48,9 @@ class RunFindings {
   void note(const std::string& text);
   void missing(const std::string& text);
 
+  /// Some results are right by the choices that they show, for which there are neither bits nor a bound.
+  void named() { named_ = true; }
+
   std::int64_t compared() const { return compared_; }
   std::int64_t differing() const { return differing_; }
   double worst() const { return worst_; }
@@ -60,6 +63,7 @@ class RunFindings {
   RunPhase phase_;
   std::int64_t compared_ = 0, differing_ = 0;
   double worst_ = 0;
+  bool named_ = false;
   std::optional<Divergence> first_;
   double first_ratio_ = 0, first_worst_ = 0;
   std::optional<RunPlace> now_;
@@ -76,6 +80,8 @@ RunFindings judge_overflow(const RunStep& step);
 RunFindings judge_norm(const RunStep& step, const RunJudgeSettings& settings);
 RunFindings judge_clip(const RunStep& step, const RunJudgeSettings& settings);
 RunFindings judge_update(const RunStep& step, const RunStep* before);
+/// Adds the matrices of groups of muon, each put together from the ranks.
+void judge_muon(const RunStep& step, RunFindings& found);
 RunFindings judge_cast(const RunStep& step);
 RunFindings judge_state(const RunStep& step, const RunStep* before);
 

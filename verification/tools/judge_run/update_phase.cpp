@@ -344,6 +344,7 @@ RunFindings judge_update(const RunStep& step, const RunStep* before) {
         found.missing("the rule of " + parameter.name);
         continue;
       }
+      if (group.hyper.rule == UpdateRule::muon) continue;  // judge_muon
       if (group.hyper.rule == UpdateRule::lamb && numel_of(parameter.owned) != parameter.numel) {
         found.missing("whole tensors, which the norms of lamb need");
         continue;
@@ -374,6 +375,7 @@ RunFindings judge_update(const RunStep& step, const RunStep* before) {
     }
     for (const auto& [settings, tensors] : alike) judge_tensors(tensors, rank, found);
   }
+  if (recorded) judge_muon(step, found);
   return found;
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <set>
 
+#include "reference/operations.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/verification/tools/identify/made_step.hpp"
 #include "verification/tools/identify/identify.hpp"
@@ -152,9 +153,91 @@ TEST_CASE("identify muon: steps that packages took are those of their dialects")
   CHECK(files == 18);
   std::set<std::string> wanted;
   for (const Dialect& d : all_dialects()) {
-    if (d.muon) wanted.insert(d.name);
+    if (d.muon && d.name != "contract") wanted.insert(d.name);
   }
   CHECK(dialects == wanted);
+}
+
+TEST_CASE(
+    "identify muon: a step of the reference is the contract's, with the default settings of R28") {
+  OptimizerHyper hyper;
+  hyper.rule = UpdateRule::muon;
+  hyper.lr = 0.02;
+  hyper.weight_decay = 0.1;
+  hyper.momentum = 0.95;
+  hyper.nesterov = true;
+  RecordedStep step = step_named("torch-muon.torch.default.3.safetensors");
+  const StepScalars scalars = reference::step_scalars(hyper, 3, 0, 1);
+  for (StepTensor& t : step.tensors) {
+    const auto rows = static_cast<std::int64_t>(t.rows),
+               columns = static_cast<std::int64_t>(t.columns);
+    std::vector<float> direction(t.numel()), orthogonal(t.numel());
+    t.after = t.before;
+    reference::muon_momentum(Exec{}, {.nesterov = true}, scalars, t.grad, t.after.momentum_buffer,
+                             direction);
+    reference::newton_schulz(Exec{}, hyper.muon.newton_schulz, rows, columns, direction,
+                             orthogonal);
+    reference::muon_update(Exec{}, scalars,
+                           reference::muon_step_size(hyper.muon, scalars, rows, columns),
+                           orthogonal, t.after.master);
+  }
+  const Identification found = identify(step);
+  CAPTURE(identification_text(step, found));
+  CHECK(found.fits ==
+        std::vector<std::string>{"contract", "emerging-muon"});  // which has a factor of its own
+}
+
+TEST_CASE(
+    "identify muon: choices that the file states are tried first, and a step with others is "
+    "wrong") {
+  const auto identified = [](const std::function<void(GivenMuon&)>& state) {
+    RecordedStep step = step_named("torch-muon.torch.default.3.safetensors");
+    state(step.hyper.muon);
+    return identify(step);
+  };
+  const auto right = identified([](GivenMuon& given) {
+    given.family = MomentumFamily::ema;
+    given.nesterov = true;
+    given.coefficients = NewtonSchulzSet::simple;
+    given.steps = 5;
+    given.scale = MuonScale::original;
+    given.floor = NormFloor::clamp;
+    given.eps = 1e-7;
+  });
+  CHECK(right.fits == std::vector<std::string>{"torch-muon"});
+  CHECK(right.wrong.empty());
+  const auto hint = [&](const std::function<void(GivenMuon&)>& state) {
+    const Identification found = identified(state);
+    CHECK_FALSE(found.named());
+    REQUIRE_FALSE(found.wrong.empty());
+    return found.wrong.front();
+  };
+  CHECK(hint([](GivenMuon& given) { given.steps = 6; }) == "as if Newton-Schulz had 5 steps");
+  CHECK(hint([](GivenMuon& given) { given.nesterov = false; }) == "as if nesterov were on");
+  CHECK(hint([](GivenMuon& given) { given.family = MomentumFamily::heavy_ball; }) ==
+        "as if the momentum were that of ema");
+  CHECK(hint([](GivenMuon& given) { given.scale = MuonScale::match_rms_adamw; }) ==
+        "as if the scale were original, sqrt(max(1, rows/columns))");
+  CHECK(hint([](GivenMuon& given) {
+          given.scale_factor = 0.5;
+        }).starts_with("as if the updates were multiplied by 2"));
+}
+
+TEST_CASE("identify muon: a gradient that is not finite is said to be so") {
+  RecordedStep step = step_named("torch-muon.torch.default.3.safetensors");
+  step.tensors[1].grad[2] = std::nanf("");
+  CHECK(identification_text(step, identify(step)).find("1 more: a gradient with NaN") !=
+        std::string::npos);
+}
+
+TEST_CASE("identify muon: in fp32 a scale of 0.1 % more is none that is known") {
+  Maker maker;
+  maker.scale = [](double, double) { return 1.001; };
+  const Identification found = identify(maker.step());
+  CHECK(found.muon->near);
+  CHECK(std::ranges::none_of(found.muon->scales,
+                             [](const FittingScale& s) { return s.factor == 1; }));
+  CHECK(found.fits.empty());
 }
 
 TEST_CASE("identify muon: the choices of a step are found, each with the others far away") {

@@ -34,8 +34,8 @@ class DeepSpeedRecorder(Recorder):
         self.layout = layout
         self.root = getattr(self.model, "module", self.model)
         self.reduced_by_wrapper = False
-        self.update = zero.optimizer
-        self._take_rule()
+        self.updates = [zero.optimizer]
+        self._require_optimizers()
         self.program = self.program or (f"DeepSpeed {deepspeed.__version__}, {layout.name(zero)}, "
                                         f"PyTorch {self.torch.__version__}")
         # ZeRO 3 gathers the parameters of a module before its forward pass.
@@ -117,14 +117,14 @@ class DeepSpeedRecorder(Recorder):
         if applied and norm is not None:
             self._clip["norm"] = _number(float(norm) / (self._scale if self.layout.scaled_norm else 1.0))
 
-    def _snapshot(self, when: str) -> None:
+    def _snapshot(self, when: str, optimizer: Any = None) -> None:
         for one, part in zip(self.parameters, self._parts):
             if one.owned:
                 self._snapshot_of(one, when, part.of(part.master),
                                   {name: part.of(value) for name, value in self.update.state.get(part.master, {}).items()
                                    if hasattr(value, "numel") and value.numel() == part.master.numel()})
 
-    def _recorded_now(self) -> list[tuple[int, RecordedParameter]]:
+    def _recorded_now(self, optimizer: Any = None) -> list[tuple[int, RecordedParameter]]:
         return list(enumerate(self.parameters))
 
     def _group(self, one: RecordedParameter) -> Mapping[str, Any]:
@@ -148,8 +148,8 @@ class DeepSpeedEngineRecorder(Recorder):
         self.root = engine.module
         self.reduced_by_wrapper = False
         self.sharding = []
-        self.update = self.optimizer
-        self._take_rule()
+        self.updates = [self.optimizer]
+        self._require_optimizers()
         self.program = self.program or f"DeepSpeed {deepspeed.__version__}, ZeRO 0, PyTorch {self.torch.__version__}"
 
     def _install(self) -> None:

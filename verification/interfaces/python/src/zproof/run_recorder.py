@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import _zproof
 from .recorded_parameter import RecordedParameter, blocks_of_shard, sampled_blocks
 from .run_hooks import FunctionHooks, Hook
-from .torch_optimizer import operation_of, settings_of, state_names_of
+from .torch_optimizer import recorded_rule, settings_of, state_names_of
 
 __all__ = ["Recorder"]
 
@@ -59,13 +60,14 @@ class Recorder:
         step: calls of the optimizer's step so far.
     """
 
-    def __init__(self, optimizer: Any, model: Any, folder: str | os.PathLike[str], every: int, reduction: str,
+    def __init__(self, optimizer: Any | Sequence[Any], model: Any, folder: str | os.PathLike[str], every: int, reduction: str,
                  max_norm: float | None, limit: int, seed: int, first_step: int, loss_scale: float,
                  program: str | None) -> None:
         import torch
 
         self.torch = torch
-        self.optimizer = optimizer
+        self.optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+        self.updates: list[Any] = []  # whose steps read gradients and state, one for each optimizer
         self.folder = Path(folder)
         self.every, self.reduction, self.limit, self.seed = every, reduction, limit, seed
         self.max_norm, self.loss_scale, self.program = max_norm, loss_scale, program
@@ -80,6 +82,14 @@ class Recorder:
         self._pending: tuple[dict[str, Any], dict[str, Any]] | None = None  # complete but for model.*
         self._begin_step()
         self._open(model)
+
+    @property
+    def optimizer(self) -> Any:
+        return self.optimizers[0]
+
+    @property
+    def update(self) -> Any:
+        return self.updates[0]
 
     def __enter__(self) -> Recorder:
         return self
@@ -129,43 +139,56 @@ class Recorder:
         if self.sharding:
             shown, self.reduced_by_wrapper = "FSDP2", True
         self._prefixes = {id(module): name for name, module in self.root.named_modules()}
-        self.update = self.optimizer  # whose step reads gradients and state
-        if type(self.optimizer).__name__ == "ZeroRedundancyOptimizer":
-            if getattr(self.optimizer, "_overlap_with_ddp", False):
+        for optimizer in self.optimizers:
+            divided = type(optimizer).__name__ == "ZeroRedundancyOptimizer"
+            if divided and getattr(optimizer, "_overlap_with_ddp", False):
                 raise NotRecorded("ZeroRedundancyOptimizer overlaps its step with DDP; use overlap_with_ddp=False")
-            shown, self.update = shown + ", ZeroRedundancyOptimizer", self.optimizer.optim
+            self.updates.append(optimizer.optim if divided else optimizer)
+        if any(one is not other for one, other in zip(self.updates, self.optimizers)):
+            shown += ", ZeroRedundancyOptimizer"
         self.program = self.program or f"PyTorch {torch.__version__}, {shown}"
-        self._take_rule()
+        self._require_optimizers()
 
-    def _take_rule(self) -> None:
-        if not isinstance(self.update, self.torch.optim.Optimizer):
-            raise NotRecorded(f"the optimizer is {type(self.update).__name__}, no torch.optim.Optimizer; pass the one that "
-                              "updates the parameters")
-        rule = operation_of(self.update)
-        self.rule = rule if rule in ("adam", "adamw", "sgd") else "other"  # whose update is not judged
+    def _require_optimizers(self) -> None:
+        for update in self.updates:
+            if not isinstance(update, self.torch.optim.Optimizer):
+                raise NotRecorded(f"the optimizer is {type(update).__name__}, no torch.optim.Optimizer; pass the one that "
+                                  "updates the parameters")
 
-    def _settings(self, group: Mapping[str, Any]) -> dict[str, float | int]:
-        return {} if self.rule == "other" else settings_of(self.rule, group)
+    def _settings(self, update: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+        """Of a param group, with its rule."""
+        rule = recorded_rule(update, group)
+        return {"rule": rule, **({} if rule == "other" else settings_of(rule, group))}
+
+    def _groups(self) -> Iterator[tuple[Any, Any, Mapping[str, Any]]]:
+        """Optimizer, the one that updates, and param group, one optimizer after the other."""
+        for optimizer, update in zip(self.optimizers, self.updates):
+            for group in optimizer.param_groups:
+                yield optimizer, update, group
 
     def _find_parameters(self) -> None:
         names = {id(parameter): name for name, parameter in self.root.named_parameters()}
         self.fetched: dict[str, int] = {}
-        mine = {id(parameter) for group in self.update.param_groups for parameter in group["params"]}
-        for number, group in enumerate(self.optimizer.param_groups):
+        mine = {id(parameter) for update in self.updates for group in update.param_groups for parameter in group["params"]}
+        for number, (optimizer, update, group) in enumerate(self._groups()):
             for position, parameter in enumerate(group["params"]):
                 if not parameter.requires_grad:
                     continue
                 name = names.get(id(parameter), f"group{number}.parameter{position}")
+                if name in self.fetched:
+                    raise NotRecorded(f"{name} is in two optimizers; one updates a parameter")
                 self.fetched[name] = len(self.parameters)
-                self.parameters.append(self._recorded(name, number, parameter, id(parameter) in mine))
+                self.parameters.append(self._recorded(name, number, parameter, id(parameter) in mine, update,
+                                                      update is optimizer))
 
-    def _recorded(self, name: str, group: int, parameter: Any, mine: bool) -> RecordedParameter:
+    def _recorded(self, name: str, group: int, parameter: Any, mine: bool, update: Any,
+                  replicated: bool) -> RecordedParameter:
         kind = str(parameter.dtype)
         if kind not in _FILE_NAMES:
             raise NotRecorded(f"{name} is {kind.removeprefix('torch.')}; fp32, bf16 and fp16 are recorded")
         shape = tuple(parameter.shape)
         numel = math.prod(shape)
-        owned, replicated = ([[0, numel]] if mine and numel else []), self.update is self.optimizer
+        owned = [[0, numel]] if mine and numel else []
         if hasattr(parameter, "to_local"):
             replicated = False
             mesh, placements = parameter.device_mesh, parameter.placements
@@ -178,7 +201,7 @@ class Recorder:
             replica = any(one.is_replicate() and at for one, at in zip(placements, coordinate))
             owned = [] if replica else blocks_of_shard(shape, part, offset)
         return RecordedParameter(name, shape, group, parameter, owned, sampled_blocks(name, numel, self.limit, self.seed),
-                                 replicated, self.update, self.step)
+                                 replicated, update, self.step)
 
     def _install(self) -> None:
         clip_grad = self.torch.nn.utils.clip_grad
@@ -189,11 +212,13 @@ class Recorder:
         functions.replace(self.torch.nn.utils, "clip_grads_with_norm_", self._clip_wrapper)
         functions.replace(self.torch.amp.GradScaler, "unscale_", self._unscale_wrapper)
         functions.replace(self.torch.amp.GradScaler, "step", self._scaled_step_wrapper)
-        functions.replace(self.optimizer, "zero_grad", self._zero_grad_wrapper)
+        for optimizer in self.optimizers:
+            functions.replace(optimizer, "zero_grad", self._zero_grad_wrapper)
         functions.replace(self.torch.nn.Module, "zero_grad", self._module_zero_grad_wrapper)
         disable = self.torch.compiler.disable  # hooks are no part of a compiled step or model
-        handles.append(self.update.register_step_pre_hook(Hook(disable(self._before_step))))
-        handles.append(self.update.register_step_post_hook(Hook(disable(self._after_step))))
+        for update in self.updates:
+            handles.append(update.register_step_pre_hook(Hook(disable(self._before_step))))
+            handles.append(update.register_step_post_hook(Hook(disable(self._after_step))))
         self._hook_forward()
         if not self.sharding:
             for index, one in enumerate(self.parameters):
@@ -248,6 +273,8 @@ class Recorder:
         self._micro_batches = 0
         self._in_pass = False
         self._depth = 0  # a subclass may call the step of its base, with hooks of its own
+        self._now: list[tuple[int, RecordedParameter]] | None = None  # with a gradient; from the first step of an optimizer
+        self._ended: dict[int, bool] = {}  # whether the steps of this step's optimizers so far were applied
         self._leaves: dict[str, Any] = {}
         self._arrived: dict[int, Any] = {}  # gradients by parameter, before they are accumulated
         self._tensors: dict[str, Any] = {}
@@ -348,7 +375,7 @@ class Recorder:
             return  # those of another optimizer
         if given != mine:
             raise NotRecorded(f"the norm is of {len(given)} parameters with a gradient, and the optimizer updates {len(mine)}; "
-                              "clip the parameters of the optimizer, in one call")
+                              "clip the parameters of the optimizer, in one call, or pass all optimizers as a list")
         self._take_reduced()
         if "max_norm" in self._clip:
             return  # clipped a second time: the norm is of clipped gradients
@@ -362,7 +389,7 @@ class Recorder:
 
     def _unscale_wrapper(self, original: Any) -> Any:
         def unscale_(scaler: Any, optimizer: Any) -> Any:
-            if optimizer is self.optimizer and self._due() and scaler.is_enabled():
+            if any(optimizer is one for one in self.optimizers) and self._due() and scaler.is_enabled():
                 self._take_scale(scaler)
                 self._take_reduced()
             return original(scaler, optimizer)
@@ -371,11 +398,14 @@ class Recorder:
 
     @_guarded
     def _take_scale(self, scaler: Any) -> None:
+        if len(self.optimizers) > 1:
+            raise NotRecorded("a GradScaler skips the step of each optimizer by itself, which is no step of all; train several "
+                              "optimizers without one")
         self._scale = float(scaler.get_scale())
 
     def _scaled_step_wrapper(self, original: Any) -> Any:
         def step(scaler: Any, optimizer: Any, *arguments: Any, **words: Any) -> Any:
-            if optimizer is not self.optimizer or not scaler.is_enabled():
+            if not any(optimizer is one for one in self.optimizers) or not scaler.is_enabled():
                 return original(scaler, optimizer, *arguments, **words)
             if self._due():
                 self._take_scale(scaler)
@@ -389,14 +419,15 @@ class Recorder:
 
     def _zero_grad_wrapper(self, original: Any) -> Any:
         def zero_grad(*arguments: Any, **words: Any) -> Any:
-            self._begin_step()  # gradients that no step has used are discarded
+            if not self._ended:  # of an optimizer that has made its step while another has not
+                self._begin_step()  # gradients that no step has used are discarded
             return original(*arguments, **words)
 
         return zero_grad
 
     def _module_zero_grad_wrapper(self, original: Any) -> Any:
         def zero_grad(module: Any, *arguments: Any, **words: Any) -> Any:
-            if module is self.model or module is self.root:
+            if (module is self.model or module is self.root) and not self._ended:
                 self._begin_step()
             return original(module, *arguments, **words)
 
@@ -410,12 +441,19 @@ class Recorder:
             return
         if any(one is not None for one in (*arguments[1:], words.get("closure"))):  # the first is the optimizer
             raise NotRecorded("the optimizer's step gets a closure; call backward before step()")
+        if id(optimizer) in self._ended:
+            raise NotRecorded(f"{type(optimizer).__name__} makes a second step before another optimizer made one; record "
+                              "optimizers that step in turn each by itself")
+        first = not self._ended
+        if first:
+            self._now = self._recorded_now()
         if not self._due():
             return
-        self._write()
-        self._require_known()
-        self._take_reduced()
-        self._snapshot("before")
+        if first:
+            self._write()
+            self._require_known()
+            self._take_reduced()
+        self._snapshot("before", optimizer)
 
     @_guarded
     def _after_step(self, optimizer: Any, *_: Any) -> None:
@@ -423,7 +461,7 @@ class Recorder:
         if self._depth > 0:
             return
         overflow = getattr(optimizer, "found_inf", None)
-        self._end_step(overflow is None or not float(overflow))
+        self._end_step(overflow is None or not float(overflow), optimizer)
 
     @_guarded
     def _skipped(self) -> None:
@@ -436,57 +474,67 @@ class Recorder:
 
     def _require_known(self) -> None:
         known = {id(one.tensor) for one in self.parameters}
-        for number, group in enumerate(self.optimizer.param_groups):
+        for number, (_, _, group) in enumerate(self._groups()):
             for parameter in group["params"]:
                 if parameter.grad is not None and id(parameter) not in known:
                     raise NotRecorded(f"a parameter of group {number}, of {list(parameter.shape)} elements, is trained that was "
                                       "not when the recording began; record from here on in a new recorder with first_step")
 
-    def _end_step(self, applied: bool) -> None:
+    def _end_step(self, applied: bool, optimizer: Any = None) -> None:
+        """Of one optimizer, or of all; the step ends with the last one."""
         due = self._due()
-        self.step += 1
-        for _, one in self._recorded_now():
+        for _, one in self._recorded_now(optimizer):
             one.updates += applied
+        if due:
+            # Fused optimizers divide by the scale inside of the step and leave the quotient in the gradient.
+            if applied and getattr(optimizer or self.update, "grad_scale", None) is not None:
+                self._snapshot_gradients(optimizer)
+            self._snapshot("after", optimizer)
+        self._ended[id(optimizer or self.update)] = applied
+        if len(self._ended) < len(self.updates):
+            return
+        self.step += 1
         if not due:
             self._begin_step()
             return
-        # Fused optimizers divide by the scale inside of the step and leave the quotient in the gradient.
-        if applied and getattr(self.update, "grad_scale", None) is not None:
-            self._snapshot_gradients()
-        self._snapshot("after")
         self._pending = self._metadata(applied), {**self._leaves_of_step(), **self._tensors}
         self._begin_step()
 
-    def _recorded_now(self) -> list[tuple[int, RecordedParameter]]:
-        """Parameters that have a gradient in this step."""
-        return [(index, one) for index, one in enumerate(self.parameters) if one.tensor.grad is not None]
+    def _recorded_now(self, optimizer: Any = None) -> list[tuple[int, RecordedParameter]]:
+        """Parameters that have a gradient in this step, of one optimizer or of all."""
+        now = self._now
+        if now is None:
+            now = [(index, one) for index, one in enumerate(self.parameters) if one.tensor.grad is not None]
+        return [(index, one) for index, one in now if optimizer is None or one.optimizer is optimizer]
 
-    def _snapshot_gradients(self) -> None:
-        for _, one in self._recorded_now():
+    def _snapshot_gradients(self, optimizer: Any = None) -> None:
+        for _, one in self._recorded_now(optimizer):
             if one.owned:
                 self._tensors["before.grad." + one.name] = one.of_shard(self._gradient(one))
 
-    def _snapshot(self, when: str) -> None:
+    def _snapshot(self, when: str, optimizer: Any = None) -> None:
         if when == "before":
-            self._snapshot_gradients()
-        for _, one in self._recorded_now():
+            self._snapshot_gradients(optimizer)
+        for _, one in self._recorded_now(optimizer):
             if one.owned:
-                state = self.update.state.get(one.tensor, {})
+                state = one.optimizer.state.get(one.tensor, {})
                 self._snapshot_of(one, when, local(one.tensor), {name: local(value) for name, value in state.items()})
 
     def _snapshot_of(self, one: RecordedParameter, when: str, master: Any, state: Mapping[str, Any]) -> None:
         """Parameters and state of this rank's elements."""
         self._tensors[f"{when}.master.{one.name}"] = copied = one.of_shard(master)
-        wanted = {} if self.rule == "other" else state_names_of(self.rule, self._settings(self._group(one)))
+        settings = self._settings(one.optimizer, self._group(one))
+        rule = settings["rule"]
+        wanted = {} if rule == "other" else state_names_of(rule, settings)
         for name, known in wanted.items():
             value = next((state[other] for other in known if state.get(other) is not None), None)
             if value is not None:
                 self._tensors[f"{when}.{name}.{one.name}"] = one.of_shard(value)
-            elif self.rule != "sgd":  # Adam makes its state of zeros in the first step
+            elif rule != "sgd":  # Adam and Muon make their state of zeros in the first step
                 self._tensors[f"{when}.{name}.{one.name}"] = self.torch.zeros_like(copied)
 
     def _group(self, one: RecordedParameter) -> Mapping[str, Any]:
-        return self.optimizer.param_groups[one.group]
+        return next(itertools.islice(self._groups(), one.group, None))[2]
 
     def _leaves_of_step(self) -> dict[str, Any]:
         """A micro-batch in which a parameter has no part has a gradient of zeros, also if other ranks have one."""
@@ -513,11 +561,11 @@ class Recorder:
         return {"version": 1, "program": self.program, "rank": self.rank, "world": self.world, "step": self.step,
                 "micro_batches": self._micro_batches, "reduction": self.reduction, "loss_scale": self._scale,
                 "applied": applied, **({"max_norm": self.max_norm} if self.max_norm is not None else {}), **self._clip,
-                "groups": [{"rule": self.rule, **self._settings(group)} for group in self.optimizer.param_groups],
+                "groups": [self._settings(update, group) for _, update, group in self._groups()],
                 "parameters": parameters}
 
     def _updates_of(self, one: RecordedParameter) -> int:
-        count = self.update.state.get(one.tensor, {}).get("step")
+        count = one.optimizer.state.get(one.tensor, {}).get("step")
         return one.updates if count is None or not one.owned else int(float(count))
 
     # -- the next forward pass -----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _zproof
@@ -152,7 +152,7 @@ def operations(file: str | os.PathLike[str], model: Any = None) -> Operations:
     return Operations(file, model)
 
 
-def record(optimizer: Any, model: Any, folder: str | os.PathLike[str], every: int = 1, *, reduction: str = "mean",
+def record(optimizer: Any | Sequence[Any], model: Any, folder: str | os.PathLike[str], every: int = 1, *, reduction: str = "mean",
            max_norm: float | None = None, limit: int = 65536, seed: int = 0, first_step: int = 1,
            loss_scale: float = 1.0, program: str | None = None) -> Recorder:
     """Records a training for ``zeroproof judge-run``: gradients before and after reduction and clipping, parameters and
@@ -166,11 +166,12 @@ def record(optimizer: Any, model: Any, folder: str | os.PathLike[str], every: in
     or ``recorder = zproof.torch.record(...)`` and ``recorder.close()``. A program that clips or unscales by itself passes
     ``max_norm`` and calls ``recorder.reduced()`` when its gradients are reduced. It observes one process,
     DistributedDataParallel, ``fully_shard``, ZeroRedundancyOptimizer and DeepSpeed's ZeRO 0 to 3, ``clip_grad_norm_`` and
-    ``GradScaler``; updates by AdamW, Adam and SGD are judged, those of other optimizers are not. The training has the same bits as without it. Where it cannot record, it
-    switches itself off with a warning.
+    ``GradScaler``; updates by AdamW, Adam, SGD and ``torch.optim.Muon`` are judged, those of other optimizers are not. The
+    training has the same bits as without it. Where it cannot record, it switches itself off with a warning.
 
     Args:
-        optimizer: whose ``step`` the training calls; with DeepSpeed ``engine.optimizer``.
+        optimizer: whose ``step`` the training calls; with DeepSpeed ``engine.optimizer``. A list of several, such as Muon for
+            matrices and AdamW for the rest, of which each makes one step in every step.
         model: whose forward pass the training calls: wrapped, as it is trained.
         folder: gets one file for each recorded step and rank; new, or with earlier steps.
         every: records the first step and every so many after it.
@@ -186,7 +187,7 @@ def record(optimizer: Any, model: Any, folder: str | os.PathLike[str], every: in
         Recorder: a context manager.
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: an argument out of range, or no optimizer.
         ImportError: PyTorch is not installed.
     """
     framework_named("torch", "cpu")
@@ -197,6 +198,8 @@ def record(optimizer: Any, model: Any, folder: str | os.PathLike[str], every: in
             raise ValueError(f"{name} is {value} (it is out of range); use 1 or more")
     if word("reduction", reduction) not in ("mean", "sum"):
         raise ValueError(f"reduction is '{reduction}' (ranks take a mean or a sum); use one of these")
+    if isinstance(optimizer, (list, tuple)) and not optimizer:
+        raise ValueError("optimizer is an empty list (no step would be recorded); pass those that update the parameters")
     kind: type[Recorder] = Recorder
     if type(optimizer).__module__.startswith("deepspeed.runtime."):
         from .deepspeed_recorder import DeepSpeedRecorder as kind

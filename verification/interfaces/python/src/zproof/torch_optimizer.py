@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TorchOptimizer", "operation_of", "settings_of", "state_names_of"]
+__all__ = ["TorchOptimizer", "operation_of", "recorded_rule", "settings_of", "state_names_of"]
 
 #: names of the state in optimizers of PyTorch, lion-pytorch and pytorch_optimizer, and in bitsandbytes
 _STATE_NAMES = {"exp_avg": ("exp_avg", "state1"), "exp_avg_sq": ("exp_avg_sq", "state2"),
@@ -46,8 +46,33 @@ def operation_of(optimizer: Any) -> str | None:
     return op
 
 
-def settings_of(op: str, group: Mapping[str, Any]) -> dict[str, float | int]:
+#: of torch.optim.Muon, by the names of R28
+_MUON_SCALES = {None: "original", "original": "original", "match_rms_adamw": "match_rms_adamw",
+                "spectral_unclamped": "unit_rms_norm"}
+_MUON_POLYNOMIAL = (3.4445, -4.7750, 2.0315)
+
+
+def recorded_rule(optimizer: Any, group: Mapping[str, Any]) -> str:
+    """The rule of a param group in a recording; "other" for one whose update is not judged."""
+    import torch
+
+    if isinstance(optimizer, getattr(torch.optim, "Muon", ())):
+        known = tuple(group["ns_coefficients"]) == _MUON_POLYNOMIAL and 1 <= group["ns_steps"] <= 64
+        return "muon" if known and group["momentum"] < 1 else "other"
+    rule = operation_of(optimizer)
+    return rule if rule in ("adam", "adamw", "sgd") else "other"
+
+
+def _muon_settings(group: Mapping[str, Any]) -> dict[str, Any]:
+    return {**{name: float(group[name]) for name in ("lr", "weight_decay", "momentum", "eps")},
+            "nesterov": int(group["nesterov"]), "steps": int(group["ns_steps"]), "coefficients": "simple", "family": "ema",
+            "floor": "clamp", "scale": _MUON_SCALES[group["adjust_lr_fn"]]}
+
+
+def settings_of(op: str, group: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a param group by the names of operations."""
+    if op == "muon":
+        return _muon_settings(group)
     given = {**group, **(dict(zip(("beta1", "beta2"), group["betas"])) if "betas" in group else {})}
     return {name: int(given[name]) if name in _FLAGS else float(given[name])
             for name in (*_REQUIRED[op], *_OPTIONAL[op]) if name in given}
@@ -55,8 +80,8 @@ def settings_of(op: str, group: Mapping[str, Any]) -> dict[str, float | int]:
 
 def state_names_of(op: str, settings: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Tensors of the state that a step reads and writes, with the names they may have."""
-    if op == "sgd":
-        names = ["momentum_buffer"] if settings.get("momentum") else []
+    if op in ("sgd", "muon"):
+        names = ["momentum_buffer"] if settings.get("momentum") or op == "muon" else []
     else:
         names = ["exp_avg", "exp_avg_sq"] + (["max_exp_avg_sq"] if settings.get("amsgrad") else [])
     return {name: _STATE_NAMES[name] for name in names}
