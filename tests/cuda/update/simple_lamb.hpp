@@ -1,10 +1,7 @@
 #pragma once
-// LAMB by the text of the contract (R6, R12), one element after another.
+// LAMB without its ratio by the text of the contract (R6), one element after another.
 
-#include <bit>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 
 #include "common/contracts/lamb.hpp"
 
@@ -32,41 +29,6 @@ inline SimpleLamb simple_lamb(const StepScalars& c, bool maximize, float grad, f
   if (c.has_decay == 0) return {m, v, a};
   const float w = c.lr_weight_decay * master;
   return {m, v, a + w};
-}
-
-/// A square is an integer of at most 48 bits times a power of 2; bit 0 of the limbs is 2^-352.
-inline void add_square(float x, NormLimbs& norm) {
-  if (std::isnan(x)) {
-    ++norm.nan_count;
-    return;
-  }
-  if (std::isinf(x)) {
-    ++norm.inf_count;
-    return;
-  }
-  if (x == 0) return;
-  int exponent = 0;
-  const auto significand =
-      static_cast<std::uint64_t>(std::ldexp(std::frexp(std::fabs(x), &exponent), 24));
-  std::uint64_t square = significand * significand;
-  int bit = 2 * (exponent - 24) + 352;
-  for (; square != 0; square >>= 1, ++bit) {  // one bit after another, with its carry
-    if ((square & 1) == 0) continue;
-    auto limb = static_cast<std::size_t>(bit / 32);
-    norm.limbs[limb] += std::uint64_t{1} << (bit % 32);
-    for (; limb + 1 < norm.limbs.size() && norm.limbs[limb] >> 32 != 0; ++limb) {
-      norm.limbs[limb] &= 0xFFFFFFFFU;
-      ++norm.limbs[limb + 1];
-    }
-  }
-}
-
-/// weight, update: the norms.
-inline float simple_ratio(const StepScalars& c, double weight, double update) {
-  if (weight == 0 || update == 0) return 1;
-  const double n = static_cast<double>(c.lr) * weight;
-  const double q = n / update;
-  return static_cast<float>(q);
 }
 
 }  // namespace zeroproof::tests
