@@ -1,6 +1,4 @@
-// The 8-bit formats, against tables and against a search for the nearest value.
-
-#include <algorithm>
+// The 8-bit formats by hand.
 
 #include "common/base/float_formats.hpp"
 #include "reference/operations.hpp"
@@ -30,70 +28,6 @@ std::vector<int> cast<e5m2>(const std::vector<float>& source) {
   std::vector<int> codes;
   for (const e5m2 value : target) codes.push_back(value.bits);
   return codes;
-}
-
-/// Largest magnitude code of a finite value.
-template <class Format>
-constexpr int largest = 0;
-template <>
-constexpr int largest<e4m3> = 0x7E;
-template <>
-constexpr int largest<e5m2> = 0x7B;
-
-/// R8 by search: the code of the nearest finite value, of two equally near the even one.
-template <class Format>
-int nearest_code(float value) {
-  // No value is nearer to a magnitude above the largest value.
-  const double top = to_float(Format{static_cast<std::uint8_t>(largest<Format>)});
-  const double magnitude = std::fabs(double{value}) < top ? std::fabs(double{value}) : top;
-  int best = 0;
-  double best_distance = inf64;
-  for (int code = 0; code <= largest<Format>; ++code) {
-    const double here = to_float(Format{static_cast<std::uint8_t>(code)});
-    const double distance = std::fabs(magnitude - here);
-    if (distance < best_distance || (distance == best_distance && code % 2 == 0)) {
-      best = code;
-      best_distance = distance;
-    }
-  }
-  return best | (std::signbit(value) ? 0x80 : 0);
-}
-
-/// Both signs of every finite value, of every midpoint between neighbours, and of the fp32 values
-/// next to them; and values far outside.
-template <class Format>
-std::vector<float> interesting() {
-  std::vector<float> values;
-  const auto add = [&](float center) {
-    for (const float sign : {1.0F, -1.0F}) {
-      values.push_back(sign * center);
-      values.push_back(sign * std::nextafter(center, inf32));
-      values.push_back(sign * std::nextafter(center, -inf32));
-    }
-  };
-  for (int code = 0; code <= largest<Format>; ++code) {
-    const float here = to_float(Format{static_cast<std::uint8_t>(code)});
-    add(here);
-    if (code > 0) add((here + to_float(Format{static_cast<std::uint8_t>(code - 1)})) / 2);
-  }
-  const float top = to_float(Format{static_cast<std::uint8_t>(largest<Format>)});
-  for (const float center : {top * 1.03125F, top * 1.0625F, top * 1.125F, top * 2, 1e30F, 3.4e38F,
-                             0x1p-126F, 0x1p-140F, 0x1p-149F, inf32}) {
-    add(center);
-  }
-  values.erase(std::remove_if(values.begin(), values.end(), [](float v) { return std::isnan(v); }),
-               values.end());
-  return values;
-}
-
-template <class Format>
-std::int64_t num_wrong(const std::vector<float>& values) {
-  const std::vector<int> codes = cast<Format>(values);
-  std::int64_t wrong = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (codes[i] != nearest_code<Format>(values[i])) ++wrong;
-  }
-  return wrong;
 }
 
 }  // namespace
@@ -127,24 +61,6 @@ TEST_CASE("e5m2: by hand") {
         std::vector<int>{0x7B, 0x7B, 0x7B, 0x7B, 0x7B, 0xFB, 0x7B});
   const int nan = cast<e5m2>({nan32})[0] & 0x7F;
   CHECK(nan > 0x7C);
-}
-
-TEST_CASE("8-bit casts: values, ties and their neighbours, against a search") {
-  CHECK(num_wrong<e4m3>(interesting<e4m3>()) == 0);
-  CHECK(num_wrong<e5m2>(interesting<e5m2>()) == 0);
-}
-
-TEST_CASE("8-bit casts: values of all exponents, against a search") {
-  const Philox philox(12);
-  std::vector<float> values;
-  for (std::uint64_t i = 0; i < 60000; ++i) {
-    const float value = std::bit_cast<float>(philox.word(i));
-    if (!std::isnan(value)) values.push_back(value);
-  }
-  const std::vector<float> near_one = random_values(20000, 4, 18);
-  values.insert(values.end(), near_one.begin(), near_one.end());
-  CHECK(num_wrong<e4m3>(values) == 0);
-  CHECK(num_wrong<e5m2>(values) == 0);
 }
 
 TEST_CASE("8-bit widening: all 256 values of both formats") {

@@ -101,24 +101,4 @@ TEST_CASE("maximize: the sign bit of the gradient, before the decay") {
   }
 }
 
-TEST_CASE("adamw and adam: different lengths are rejected") {
-  for (const bool l2 : {false, true}) {
-    for (const bool amsgrad : {false, true}) {
-      const auto run = [&](int shorter) {
-        AdamState x{std::vector<float>(4), std::vector<float>(4), std::vector<float>(4),
-                    std::vector<float>(4), std::vector<float>(amsgrad ? 4 : 0)};
-        if (shorter == 0) x.master.resize(3);
-        if (shorter == 1) x.exp_avg.resize(3);
-        if (shorter == 2) x.exp_avg_sq.resize(3);
-        if (shorter == 3) x.max_exp_avg_sq.resize(amsgrad ? 3 : 4);
-        if (shorter == 4) x.max_exp_avg_sq.resize(amsgrad ? 0 : 1);
-        l2 ? x.update_l2(dyadic_scalars(0.5F), {amsgrad, false})
-           : x.update(dyadic_scalars(0.5F), {amsgrad, false});
-      };
-      for (int shorter = 0; shorter < 5; ++shorter) ZP_CHECK_INVALID(run(shorter));
-      run(5);
-    }
-  }
-}
-
 }  // namespace adam_options_test

@@ -1,29 +1,9 @@
-#include "tests/oracle/oracle_rules.hpp"
 #include "tests/reference/update/adam_support.hpp"
 
 namespace adam_test {
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
-
-namespace {
-
-StepScalars usual_scalars() {
-  StepScalars s{};
-  s.beta1 = 0.9F;
-  s.one_minus_beta1 = static_cast<float>(1 - double{0.9F});
-  s.beta2 = 0.999F;
-  s.one_minus_beta2 = static_cast<float>(1 - double{0.999F});
-  s.sqrt_bias_correction2 = 0.0547F;
-  s.step_size = 3.69e-3F;
-  s.eps = 1e-8F;
-  s.lr_weight_decay = 1e-5F;
-  s.weight_decay = 0.0123F;
-  s.has_decay = 1;
-  return s;
-}
-
-}  // namespace
 
 TEST_CASE("adamw: three elements, two steps, by hand") {
   AdamState x{{1, -3, 0}, {8, -4, 16}, {0, 0, 0}, {0, 0, 0}, {}};
@@ -89,37 +69,6 @@ TEST_CASE("adamw: disabled decay is not evaluated") {
   s.has_decay = 1;
   x.update(s);
   CHECK(std::isnan(x.master[0]));
-}
-
-TEST_CASE(
-    "adamw and adam: one rounding per operation in body and tail, for any length and all "
-    "options") {
-  for (int flags = 0; flags < 16; ++flags) {
-    const bool l2 = (flags & 1) != 0;
-    const AdamOptions options{(flags & 2) != 0, (flags & 4) != 0};
-    StepScalars s = usual_scalars();
-    s.has_decay = (flags & 8) != 0 ? 1 : 0;
-    INFO("l2 ", l2, ", amsgrad ", options.amsgrad, ", maximize ", options.maximize, ", decay ",
-         s.has_decay);
-    for (const std::int64_t numel : {0, 1, 3, 7, 64, 1023, 1024, 1025, 3000}) {
-      AdamState x{random_values(numel, 1), random_values(numel, 2), random_values(numel, 3),
-                  random_values(numel, 4), random_values(options.amsgrad ? numel : 0, 5)};
-      for (float& value : x.exp_avg_sq) value = std::abs(value);
-      for (float& value : x.max_exp_avg_sq) value = std::abs(value);
-      const std::vector<float> special = {nan32, inf32,  -inf32, 0x1p-149F, -0x1p-130F,
-                                          1e20F, -3e38F, 0,      -0.0F};
-      for (std::size_t i = 0; i < special.size() && 20 * i < x.grad.size(); ++i)
-        x.grad[20 * i] = special[i];
-      AdamState expected = x;
-      adam_by_oracle(!l2, options, s, expected.grad, expected.master, expected.exp_avg,
-                     expected.exp_avg_sq, expected.max_exp_avg_sq);
-      l2 ? x.update_l2(s, options) : x.update(s, options);
-      CHECK(bits(x.exp_avg) == bits(expected.exp_avg));
-      CHECK(bits(x.exp_avg_sq) == bits(expected.exp_avg_sq));
-      CHECK(bits(x.max_exp_avg_sq) == bits(expected.max_exp_avg_sq));
-      CHECK(bits(x.master) == bits(expected.master));
-    }
-  }
 }
 
 TEST_CASE("adamw: special gradients") {

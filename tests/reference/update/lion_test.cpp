@@ -1,5 +1,4 @@
 #include "reference/update_operations.hpp"
-#include "tests/oracle/oracle_rules.hpp"
 #include "tests/reference/support.hpp"
 
 namespace lion_test {
@@ -89,30 +88,6 @@ TEST_CASE("lion: disabled decay is not evaluated") {
     x.lion(false, s);
     CHECK(bits(x.master[0]) == bits(has_decay != 0 ? nan32 : inf32));
     CHECK(x.exp_avg[0] == 0.5F);
-  }
-}
-
-TEST_CASE("lion: equals the oracle for any length and all options") {
-  StepScalars s{};
-  s.beta1 = 0.9F;
-  s.one_minus_beta1 = static_cast<float>(1 - double{0.9F});
-  s.beta2 = 0.99F;
-  s.one_minus_beta2 = static_cast<float>(1 - double{0.99F});
-  s.lr = 0.0371F;
-  s.lr_weight_decay = 0.0123F;
-  for (int flags = 0; flags < 8; ++flags) {
-    const bool maximize = (flags & 1) != 0;
-    s.has_decay = (flags & 2) != 0 ? 1 : 0;
-    s.is_first = (flags & 4) != 0 ? 1 : 0;  // not read
-    for (const std::int64_t numel : {0, 1, 3, 7, 64, 1023, 1024, 1025, 3000}) {
-      State x{gradient_with_specials(numel), random_values(numel, 2), random_values(numel, 3)};
-      State expected = x;
-      lion_by_oracle({maximize}, s, expected.grad, expected.master, expected.exp_avg);
-      x.lion(maximize, s);
-      INFO("flags ", flags, ", numel ", numel);
-      CHECK(bits(x.master) == bits(expected.master));
-      CHECK(bits(x.exp_avg) == bits(expected.exp_avg));
-    }
   }
 }
 

@@ -1,5 +1,4 @@
 #include "reference/update_operations.hpp"
-#include "tests/oracle/oracle_rules.hpp"
 #include "tests/reference/support.hpp"
 
 namespace sgd_test {
@@ -168,38 +167,6 @@ TEST_CASE("sgd: disabled decay is not evaluated, and infinities propagate") {
   State x{{inf32, nan32}, {1, 1}, {1, 1}};
   x.sgd({true, false, false}, dyadic_scalars(false));
   CHECK(bits(x.master) == bits(std::vector<float>{-inf32, nan32}));
-}
-
-TEST_CASE("sgd and sgd_ema: one rounding per operation, for any length and all options") {
-  StepScalars s{};
-  s.beta1 = 0.9F;
-  s.one_minus_beta1 = static_cast<float>(1 - double{0.9F});
-  s.lr = 0.0371F;
-  s.weight_decay = 0.0123F;
-  s.momentum = 0.93F;
-  s.one_minus_dampening = 0.71F;
-  for (int flags = 0; flags < 32; ++flags) {
-    const SgdOptions options{(flags & 1) != 0, (flags & 3) == 3, (flags & 4) != 0};
-    s.has_decay = (flags & 8) != 0 ? 1 : 0;
-    s.is_first = (flags & 16) != 0 ? 1 : 0;
-    for (const std::int64_t numel : {0, 1, 3, 7, 64, 1023, 1024, 1025, 3000}) {
-      State x{gradient_with_specials(numel), random_values(numel, 2),
-              random_values(options.momentum ? numel : 0, 3)};
-      State ema{gradient_with_specials(numel), random_values(numel, 2), random_values(numel, 3)};
-      State expected = x;
-      State expected_ema = ema;
-      sgd_by_oracle(options, s, expected.grad, expected.master, expected.buffer);
-      sgd_ema_by_oracle({options.maximize}, s, expected_ema.grad, expected_ema.master,
-                        expected_ema.buffer);
-      x.sgd(options, s);
-      ema.ema({options.maximize}, s);
-      INFO("flags ", flags, ", numel ", numel);
-      CHECK(bits(x.master) == bits(expected.master));
-      CHECK(bits(x.buffer) == bits(expected.buffer));
-      CHECK(bits(ema.master) == bits(expected_ema.master));
-      CHECK(bits(ema.buffer) == bits(expected_ema.buffer));
-    }
-  }
 }
 
 TEST_CASE("sgd_update_bf16: one rounding to nearest even, at the end, by hand") {
