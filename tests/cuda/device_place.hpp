@@ -70,6 +70,12 @@ class Place {
   Span<const T> span() const { return {storage_.data() + before_, numel_}; }
   T operator[](std::int64_t i) const { return storage_[before_ + static_cast<std::size_t>(i)]; }
 
+  /// The same bytes, around the elements too; NaNs with other payloads make a difference.
+  bool same_bytes(const Place& other) const {
+    return before_ == other.before_ && storage_.size() == other.storage_.size() &&
+           std::memcmp(storage_.data(), other.storage_.data(), storage_.size() * sizeof(T)) == 0;
+  }
+
   /// Every element has the expected bits, and the bytes around them are unchanged.
   template <class Expected>
   void check(Expected&& expected) const {

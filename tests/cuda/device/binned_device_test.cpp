@@ -1,5 +1,5 @@
-// Binned sums on a device (R11): the kernels over pieces and the implementations, against integers
-// computed here from all gradients at once.
+// Binned sums on a device (R11): the kernels over pieces and the implementations, against the
+// reference.
 
 #include <doctest.h>
 
@@ -99,7 +99,7 @@ TEST_CASE("device bins: 128 of the largest and of the smallest, with and without
     on_device<binned_finish>(exec, sum, result);
     for (std::int64_t i = 0; i < numel; ++i) {
       const auto k = static_cast<std::size_t>(i);
-      const ExactSum expected = sum_by_hand(leaves[k]);
+      const ExactSum expected = reference_sum(leaves[k]);
       CAPTURE(extremes[k]);
       CHECK(hi[k] == expected.hi);
       CHECK(lo[k] == expected.lo);
@@ -137,10 +137,10 @@ TEST_CASE("device bins: the implementations, in every layout") {
     on_device<binned_deposit>(exec, first.span(), sum);
     on_device<binned_finish>(exec, sum, result.span());
     result.check([&](std::int64_t i) {
-      return sum_by_hand({first[i], second[i], first[i]}).finished;
+      return reference_sum({first[i], second[i], first[i]}).finished;
     });
     on_device<binned_finish>(exec, other, result.span());
-    result.check([&](std::int64_t i) { return sum_by_hand({second[i]}).finished; });
+    result.check([&](std::int64_t i) { return reference_sum({second[i]}).finished; });
   });
 }
 

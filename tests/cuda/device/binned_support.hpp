@@ -1,7 +1,7 @@
 #pragma once
-// Binned sums on a device, checked byte by byte against integers computed from all gradients at
-// once.
+// Binned sums on a device, checked byte by byte against the reference.
 
+#include "reference/operations.hpp"
 #include "tests/cuda/device/node_view_support.hpp"
 
 namespace zeroproof::device_test {
@@ -14,41 +14,15 @@ struct ExactSum {
   float finished = 0;
 };
 
-/// The bin of the highest bit of a value that is not 0: bit 0 is 2^-149, and a bin has 24.
-inline int bin_of(float x) { return (std::ilogb(x) + 149) / 24; }
-
-/// V rounded to 24 bits, nearest even, times 2^exponent.
-inline float rounded_by_hand(std::int64_t value, int exponent) {
-  std::uint64_t bits =
-      value < 0 ? -static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
-  int dropped = 0;
-  while (bits >> dropped >= 1U << 24) ++dropped;
-  const std::uint64_t rest = bits & ((std::uint64_t{1} << dropped) - 1),
-                      half = (std::uint64_t{1} << dropped) / 2;
-  bits >>= dropped;
-  if (dropped > 0 && (rest > half || (rest == half && bits % 2 == 1))) ++bits;
-  const double magnitude = std::ldexp(static_cast<double>(bits), dropped + exponent);  // exact
-  return static_cast<float>(value < 0 ? -magnitude : magnitude);
-}
-
-/// The retained digits of all gradients: two digits to the base 2^24 for those in the highest bin,
-/// one for those one bin lower.
-inline ExactSum sum_by_hand(const Values& leaves) {
+/// The sum by the reference.
+inline ExactSum reference_sum(const Values& leaves) {
+  std::int32_t hi = 0, lo = 0;
+  std::uint8_t top = 0;
   ExactSum sum;
-  for (const float x : leaves) {
-    if (!std::isfinite(x)) return {0, 0, 255, NAN};
-    if (x != 0) sum.top = std::max(sum.top, bin_of(x));
-  }
-  for (const float x : leaves) {
-    if (x == 0 || bin_of(x) + 1 < sum.top) continue;
-    const double digits =
-        std::ldexp(static_cast<double>(x), 149 - 24 * bin_of(x));  // exact, below 2^24
-    const double first = std::trunc(digits), second = (digits - first) * 0x1p24;
-    (bin_of(x) == sum.top ? sum.hi : sum.lo) += static_cast<std::int64_t>(first);
-    if (bin_of(x) == sum.top) sum.lo += static_cast<std::int64_t>(second);
-  }
-  const std::int64_t value = sum.top > 0 ? sum.hi * (1 << 24) + sum.lo : sum.hi;
-  sum.finished = rounded_by_hand(value, 24 * std::max(sum.top - 1, 0) - 149);
+  const BinnedSum bins{{&hi, 1}, {&lo, 1}, {&top, 1}};
+  for (const float& leaf : leaves) reference::binned_deposit({}, {&leaf, 1}, bins);
+  reference::binned_finish({}, bins, {&sum.finished, 1});
+  sum.hi = hi, sum.lo = lo, sum.top = top;
   return sum;
 }
 
@@ -120,7 +94,7 @@ struct BinnedWorld {
         for (std::size_t j = 0; j < leaves.size(); ++j) {
           values.push_back(widened_by_hand(dtypes[j], leaves[j].get(piece, i)));
         }
-        const ExactSum sum = sum_by_hand(values);
+        const ExactSum sum = reference_sum(values);
         const bool bins = static_cast<std::int32_t>(sums.hi.get(piece, i)) == sum.hi &&
                           static_cast<std::int32_t>(sums.lo.get(piece, i)) == sum.lo;
         const bool top = static_cast<int>(sums.top.get(piece, i)) == sum.top;

@@ -1,234 +1,195 @@
 #pragma once
-// Expected results of both implementations of calibration and fake quantization: numbers that can
-// be computed by hand.
-
-#include <doctest.h>
+// Calibration and fake quantization against the reference, for the implementations of the host and
+// those of the device.
 
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <utility>
 #include <vector>
 
-#include "common/contracts/calibration.hpp"
-#include "common/contracts/fake_quantize.hpp"
-#include "common/contracts/histogram.hpp"
+#include "reference/operations.hpp"
+#include "tests/cuda/device_place.hpp"
 #include "tests/cuda/expect_error.hpp"
 
 namespace zeroproof::tests {
 
-inline std::vector<std::uint32_t> amax_bits(const std::vector<float>& magnitudes) {
-  std::vector<std::uint32_t> bits;
-  for (const float magnitude : magnitudes) bits.push_back(std::bit_cast<std::uint32_t>(magnitude));
-  return bits;
+using device_test::Place;
+
+struct CalibrationImplementations {
+  FakeQuantizeFn* fake_quantize;
+  QuantizeIntegerFn* quantize_integer;
+  HistogramCountFn* histogram_count;
+  HistogramWidenFn* histogram_widen;
+  HistogramExponentFn* histogram_exponent;
+  PercentileAmaxFn* percentile_amax;
+  EntropyAmaxFn* entropy_amax;
+  ClipErrorsFn* clip_errors;
+  ClipOfErrorsFn* clip_of_errors;
+  SmoothScalesFn* smooth_scales;
+};
+
+inline constexpr CalibrationImplementations reference_calibration{
+    reference::fake_quantize,   reference::quantize_integer,   reference::histogram_count,
+    reference::histogram_widen, reference::histogram_exponent, reference::percentile_amax,
+    reference::entropy_amax,    reference::clip_errors,        reference::clip_of_errors,
+    reference::smooth_scales};
+
+/// Largest magnitudes of blocks: usual ones, and some that are tiny, infinite or NaN.
+inline std::vector<std::uint32_t> amax_of_blocks(std::int64_t blocks) {
+  std::vector<std::uint32_t> amax;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    constexpr std::uint32_t rare[] = {0, 0x33000000, 0x33800000, 0x7F800000, 0x7FFFFFFF};
+    const std::uint32_t bits = device_test::hash(static_cast<std::uint64_t>(b), 3);
+    amax.push_back(b % 8 == 7 ? rare[bits % 5] : 0x3E000000 + bits % 0x02000000);
+  }
+  return amax;
 }
 
-inline void check_fake_quantize_by_hand(FakeQuantizeFn* implementation, QuantizeIntegerFn* codes_of,
-                                        const Exec& exec) {
-  const auto faked = [&](const FakeQuantization& options, const std::vector<float>& values,
-                         const std::vector<float>& amax) {
-    std::vector<float> target(values.size(), 99.0F);
-    implementation(exec, options, 0, values, amax_bits(amax), target);
-    return target;
-  };
-  const std::vector<float> values = {0.5F, 1.5F, -2.5F, -0.25F, 126.5F, 200, -200, -1e30F, 1e-40F};
-  FakeQuantization options{one_block(1, 9)};
-  CHECK(faked(options, values, {127}) == std::vector<float>{0, 2, -2, 0, 126, 127, -127, -127, 0});
-  CHECK(std::signbit(faked(options, values, {127})[3]));
-  std::vector<std::int8_t> codes(9);
-  options.narrow = false;
-  codes_of(exec, options, 0, values, amax_bits({127}), codes);
-  CHECK(codes == std::vector<std::int8_t>{0, 2, -2, 0, 126, 127, -128, -128, 0});
-  codes_of(exec, options, 0, values, amax_bits({0x1p-24F}), codes);
-  CHECK(codes == std::vector<std::int8_t>(9, 0));
-  options = {one_block(1, 3)};
-  const std::vector<float> tiny = faked(options, {1, -1, NAN}, {0x1p-24F});
-  CHECK(tiny[0] == 0);
-  CHECK_FALSE(std::signbit(tiny[1]));
-  CHECK(std::isnan(tiny[2]));
-  CHECK(std::isnan(faked(options, {1, 0, 2}, {INFINITY})[0]));
-  // Two bits have the codes -1, 0 and 1: a column is its amax or 0.
-  options = {{2, 3, 2, 1}, FakeFormat::integer, 2};
-  CHECK(faked(options, {1, 2, 3, -4, 5, 6}, {1, 2, 12}) == std::vector<float>{1, 2, 0, -1, 2, 0});
-  options = {one_block(1, 4), FakeFormat::e4m3};
-  CHECK(faked(options, {17, -19, 1000, 460}, {448}) == std::vector<float>{16, -20, 448, 448});
-  CHECK(faked(options, {1, 1, 0.5F, 0}, {0x1p-25F}) == faked(options, {1, 1, 0.5F, 0}, {1}));
-  options.format = FakeFormat::e5m2;
-  CHECK(faked(options, {9, -11, 1e6F, 3}, {57344}) == std::vector<float>{8, -12, 57344, 3});
+/// Results of all operations, integers as bits, one after another.
+class Calibration {
+ public:
+  Calibration(const CalibrationImplementations& implementations, const Exec& exec)
+      : f_(implementations), exec_(exec) {}
+
+  std::vector<std::uint64_t> results;
+
+  void run(std::int64_t numel) {
+    std::vector<float> values(static_cast<std::size_t>(numel));
+    device_test::fill(values, 2);
+    const std::int64_t rows = numel / 7 + 1;
+    for (const BlockGrid& grid :
+         {one_block(rows, 7), BlockGrid{rows, 7, 3, 2}, BlockGrid{rows, 7, rows, 1}}) {
+      const std::vector<std::uint32_t> amax = amax_of_blocks(grid.num_blocks());
+      for (const FakeQuantization& options :
+           {FakeQuantization{grid}, FakeQuantization{grid, FakeFormat::integer, 2, false},
+            FakeQuantization{grid, FakeFormat::e4m3}, FakeQuantization{grid, FakeFormat::e5m2}}) {
+        std::vector<float> target(values.size());
+        f_.fake_quantize(exec_, options, 3, values, amax, target);
+        add(target);
+      }
+      std::vector<std::int8_t> codes(values.size());
+      f_.quantize_integer(exec_, {grid, FakeFormat::integer, 8, false}, 3, values, amax, codes);
+      results.insert(results.end(), codes.begin(), codes.end());
+      std::vector<NormLimbs> errors(amax.size() * num_clips);
+      for (NormLimbs& limbs : errors) limbs.limbs[9] = ~std::uint64_t{0};  // full
+      f_.clip_errors(exec_, {grid, FakeFormat::integer, 4}, 3, values, amax, errors);
+      add(errors);
+      std::vector<std::uint32_t> clipped(amax.size());
+      f_.clip_of_errors(amax, errors, clipped);
+      results.insert(results.end(), clipped.begin(), clipped.end());
+      std::vector<float> scale(amax.size());
+      for (const double alpha : {0.0, 0.5, 1.0}) {
+        std::vector<std::uint32_t> weights(amax.rbegin(), amax.rend());
+        f_.smooth_scales(exec_, alpha, amax, weights, scale);
+        add(scale);
+      }
+    }
+    for (const HistogramEnd end : {HistogramEnd::open, HistogramEnd::closed}) {
+      std::vector<std::uint64_t> count(1000 + histogram_extra, 1);
+      f_.histogram_count(exec_, 0x1p-10F, end, values, count);
+      results.insert(results.end(), count.begin(), count.end());
+      f_.histogram_widen(exec_, 1, count);
+      results.insert(results.end(), count.begin(), count.end());
+      count.resize(1000);
+      for (const double percentile : {0.0, 50.0, 99.0, 99.99, 100.0})
+        add(std::vector<float>{f_.percentile_amax(count, 0.5F, percentile)});
+      add(std::vector<float>{f_.entropy_amax(exec_, count, 0.5F, 8)});
+    }
+    for (const std::uint32_t amax : {0U, 255U, 256U, 0x3F7FFFFFU, 0x3F800000U, 0x7F7FFFFFU})
+      results.push_back(static_cast<std::uint64_t>(f_.histogram_exponent(amax, 2048)));
+  }
+
+ private:
+  void add(const std::vector<float>& values) {
+    for (const float x : values)
+      results.push_back(std::isnan(x) ? 0x7FC00000U : std::bit_cast<std::uint32_t>(x));
+  }
+  void add(const std::vector<NormLimbs>& errors) {
+    for (NormLimbs limbs : errors) {
+      reference::grad_norm_normalise(limbs);
+      results.insert(results.end(), limbs.limbs.begin(), limbs.limbs.end());
+      results.insert(results.end(), {limbs.nan_count, limbs.inf_count});
+    }
+  }
+
+  const CalibrationImplementations& f_;
+  const Exec exec_;
+};
+
+inline void check_calibration(const CalibrationImplementations& implementations,
+                              const std::vector<Exec>& execs) {
+  for (const std::int64_t numel : {0, 1, 700, 20003}) {
+    CAPTURE(numel);
+    Calibration want(reference_calibration, {});
+    want.run(numel);
+    for (const Exec& exec : execs) {
+      Calibration got(implementations, exec);
+      got.run(numel);
+      CHECK(got.results == want.results);
+    }
+  }
 }
 
-inline void check_fake_quantize_refusals(FakeQuantizeFn* implementation,
-                                         QuantizeIntegerFn* codes_of, const Exec& exec) {
-  const std::vector<float> values = {1, 2};
-  std::vector<float> target = {7, 7};
-  std::vector<std::int8_t> codes = {7, 7};
-  const std::vector<std::uint32_t> amax = amax_bits({1});
-  FakeQuantization options{one_block(1, 2)};
-  expect_error(ErrorCode::invalid_argument,
-               [&] { implementation(exec, options, 1, values, amax, target); });
-  expect_error(ErrorCode::invalid_argument,
-               [&] { implementation(exec, options, 0, values, {}, target); });
-  options.bits = 1;
-  expect_error(ErrorCode::invalid_argument,
-               [&] { implementation(exec, options, 0, values, amax, target); });
-  options.bits = 9;
-  expect_error(ErrorCode::invalid_argument,
-               [&] { codes_of(exec, options, 0, values, amax, codes); });
-  CHECK(target == std::vector<float>{7, 7});
-  CHECK(codes == std::vector<std::int8_t>{7, 7});
-}
-
-inline void check_histogram_by_hand(HistogramCountFn* implementation, HistogramWidenFn* widen,
-                                    const Exec& exec) {
-  std::vector<float> values = {0, -0.0F, 0.49F, 0.5F, -0.5F, 127.9F, 128, -1e30F, NAN, -INFINITY};
-  std::vector<std::uint64_t> count(256 + histogram_extra, 1);
-  implementation(exec, 0.5F, HistogramEnd::open, values, count);
-  CHECK(std::vector<std::uint64_t>{count[0], count[1], count[255], count[256], count[257]} ==
-        std::vector<std::uint64_t>{4, 3, 2, 3, 3});
-  implementation(exec, 0.3F, HistogramEnd::closed, {values.data(), 8}, count);
-  CHECK(count[0] == 6);    // the zeros
-  CHECK(count[1] == 6);    // 0.49, 0.5 and -0.5
-  CHECK(count[255] == 5);  // 127.9, 128 and 1e30
-  CHECK(count[256] == 3);
-  widen(exec, 8, count);
-  CHECK(count[0] == 256 + 6 + 8);  // one in each, six open and eight closed
-  CHECK(count[1] == 0);
-  CHECK(count[256] == 3);
-  // More values than a device has threads, so that each thread processes several, in several bins.
-  values.assign(700001, 3.0F);
+/// More values than a device has threads, in few bins and blocks.
+inline void check_many_values(const CalibrationImplementations& implementations, const Exec& exec) {
+  std::vector<float> values(700001, 3.0F);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (i % 350003 > 200000) values[i] = 1.0F;
   }
-  std::vector<std::uint64_t> many(300 + histogram_extra, 0);
-  implementation(exec, 0.01F, HistogramEnd::open, values, many);
-  const std::uint64_t ones = 150002 + 149997;
-  CHECK(many[100] ==
-        ones);  // fp32(0.01) is a little less than 0.01: 1 is above 100 bins, 3 above 300
-  CHECK(many[300] == 700001 - ones);
+  std::vector<std::uint64_t> count(300 + histogram_extra), want_count = count;
+  implementations.histogram_count(exec, 0.01F, HistogramEnd::open, values, count);
+  reference::histogram_count({}, 0.01F, HistogramEnd::open, values, want_count);
+  CHECK(count == want_count);
+  const FakeQuantization options{{20000, 2, 20000, 1}, FakeFormat::integer, 2};
+  const std::vector<std::uint32_t> amax{0x40800000, 0x41000000};  // 4 and 8
+  std::vector<NormLimbs> errors(2 * num_clips), want = errors;
+  implementations.clip_errors(exec, options, 0, {values.data(), 40000}, amax, errors);
+  reference::clip_errors({}, options, 0, {values.data(), 40000}, amax, want);
+  for (std::size_t i = 0; i < want.size(); ++i)
+    CHECK(reference::grad_norm_finish(errors[i]) == reference::grad_norm_finish(want[i]));
 }
 
-inline void check_exponent_by_hand(HistogramExponentFn* implementation) {
-  CHECK(implementation(0, 2048) == -149);
-  CHECK(implementation(amax_bits({1})[0], 2048) == -10);  // 2048 * 2^-11 is 1, and not above it
-  CHECK(implementation(amax_bits({1})[0] - 1, 2048) == -11);
-  CHECK(implementation(amax_bits({300})[0], 300) == 1);
-  CHECK(implementation(0x7F7FFFFFU, 256) == 120);
-  CHECK(implementation(255, 256) == -149);  // in units of the smallest number
-  CHECK(implementation(256, 256) == -148);
-  expect_error(ErrorCode::invalid_argument, [&] { implementation(0x7F800000U, 256); });
-  expect_error(ErrorCode::invalid_argument, [&] { implementation(0, 255); });
-}
-
-inline std::vector<std::uint64_t> counts_with(
-    const std::vector<std::pair<std::size_t, std::uint64_t>>& filled) {
-  std::vector<std::uint64_t> count(256, 0);
-  for (const auto& [bin, elements] : filled) count[bin] = elements;
-  return count;
-}
-
-inline void check_amax_of_counts_by_hand(PercentileAmaxFn* percentile, EntropyAmaxFn* entropy,
-                                         const Exec& exec) {
-  const std::vector<std::uint64_t> count = counts_with({{0, 90}, {10, 9}, {200, 1}});
-  CHECK(percentile(count, 0.5F, 0) == 0);
-  CHECK(percentile(count, 0.5F, 90) == 0);
-  CHECK(percentile(count, 0.5F, 90.5) == 5);
-  CHECK(percentile(count, 0.5F, 99.01) == 100);
-  CHECK(percentile(count, 0.5F, 100) == 100);
-  std::vector<std::uint64_t> many(1000, 1);  // four bins or so in the run of a thread
-  CHECK(percentile(many, 1, 99.85) == 998);
-  CHECK(percentile(many, 1, 50) == 499);
-  many[3] = (std::uint64_t{1} << 53) - 1000;
-  CHECK(percentile(many, 1, 100) == 999);
-  many[4] = 2;
-  expect_error(ErrorCode::invalid_argument, [&] { percentile(many, 1, 100); });
-  many[4] = ~std::uint64_t{0};  // whose sum would become small again
-  expect_error(ErrorCode::invalid_argument, [&] { percentile(many, 1, 100); });
-  expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, many, 1, 8); });
-  expect_error(ErrorCode::invalid_argument, [&] { percentile(counts_with({}), 1, 99); });
-  expect_error(ErrorCode::invalid_argument, [&] { percentile(count, 1, NAN); });
-  // No clip loses anything; then from 213 bins on two different counts are one level; then a lonely
-  // outlier.
-  CHECK(entropy(exec, counts_with({{4, 8}, {9, 3}}), 0.25F, 8) == 64);
-  CHECK(entropy(exec, counts_with({{4, 8}, {5, 3}}), 1, 8) == 213);
-  CHECK(entropy(exec, counts_with({{4, 8}, {250, 1}}), 1, 8) == 256);
-  CHECK(entropy(exec, counts_with({{0, 1000}}), 1, 8) == 0);
-  CHECK(entropy(exec, std::vector<std::uint64_t>(256, 1), 1, 8) ==
-        256);  // one clipped element is one bin too many
-  expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, counts_with({}), 1, 8); });
-  expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, count, 1, 9); });
-}
-
-inline void check_clips_by_hand(ClipErrorsFn* implementation, ClipOfErrorsFn* choose,
-                                GradNormFinishFn* finish, const Exec& exec) {
-  // Codes -1, 0, 1 of 2 bits, two columns. amax 4, values 3 and -3: the candidate 3 has no error.
-  const FakeQuantization options{{2, 2, 2, 1}, FakeFormat::integer, 2};
-  const std::vector<std::uint32_t> amax = amax_bits({4, 8});
-  const std::vector<float> values = {3, 8, -3, 0};
-  std::vector<NormLimbs> errors(2 * num_clips);
-  implementation(exec, options, 0, values, amax, errors);
-  CHECK(finish(errors[24 - first_clip]) == 0);               // 4 * 24 / 32
-  CHECK(finish(errors[32 - first_clip]) == std::sqrt(2.0));  // 3 becomes 4
-  CHECK(finish(errors[0]) == std::sqrt(8.0));                // 1 is the largest value
-  CHECK(finish(errors[num_clips]) == 6);
-  std::vector<std::uint32_t> clipped(2);
-  choose(amax, errors, clipped);
-  CHECK(clipped == amax_bits({3, 8}));
-  implementation(exec, options, 2, {values.data() + 2, 2}, amax,
-                 errors);  // the second row again
-  CHECK(finish(errors[0]) == std::sqrt(12.0));
-  CHECK(finish(errors[num_clips]) == 6);
-  errors[num_clips + 3].nan_count = 1;
-  choose(amax, errors, clipped);
-  CHECK(clipped == amax_bits({3, 8}));
-  std::vector<NormLimbs> equal(2 * num_clips);
-  choose(amax, equal, clipped);
-  CHECK(clipped == amax_bits({1, 2}));  // the first of 25
-  const std::vector<float> wrong = {NAN, INFINITY};
-  implementation(exec, options, 0, wrong, amax, equal);
-  CHECK(equal[0].nan_count == 1);
-  CHECK(equal[num_clips].inf_count == 1);
-  // More values than a device has threads, so that each adds to several sets of limbs.
-  std::vector<float> many;
-  for (int row = 0; row < 20000; ++row) many.insert(many.end(), {3, 8});
-  std::vector<NormLimbs> sums(2 * num_clips);
-  implementation(exec, {{20000, 2, 20000, 1}, FakeFormat::integer, 2}, 0, many, amax, sums);
-  CHECK(finish(sums[0]) == std::sqrt(4.0 * 20000));
-  CHECK(finish(sums[24 - first_clip]) == 0);
-  CHECK(finish(sums[num_clips]) == std::sqrt(36.0 * 20000));
-  CHECK(finish(sums[2 * num_clips - 1]) == 0);
-  // Limbs without space for one more deposit, as a sum over many ranges may leave them.
-  std::vector<NormLimbs> alone(2 * num_clips), full(2 * num_clips);
-  for (NormLimbs& limbs : full) limbs.limbs[9] = ~std::uint64_t{0};
-  implementation(exec, options, 0, values, amax, alone);
-  implementation(exec, options, 0, values, amax, full);
-  for (std::size_t set = 0; set < full.size(); ++set) {
-    NormLimbs expected = alone[set];  // and those 64 bits, carried
-    expected.limbs[9] += 0xFFFFFFFFU;
-    expected.limbs[10] += 0xFFFFFFFFU;
-    CHECK(finish(full[set]) == finish(expected));
+inline void check_calibration_refused(const CalibrationImplementations& implementations,
+                                      const Exec& exec) {
+  const auto refused = [](const std::function<void()>& call) {
+    expect_error(ErrorCode::invalid_argument, call);
+  };
+  const auto& f = implementations;
+  const std::vector<float> values = {1, 2};
+  const std::vector<std::uint32_t> amax(1, 0x3F800000);
+  std::vector<float> target = {7, 7};
+  std::vector<std::int8_t> codes = {7, 7};
+  FakeQuantization options{one_block(1, 2)};
+  refused([&] { f.fake_quantize(exec, options, 1, values, amax, target); });
+  refused([&] { f.fake_quantize(exec, options, 0, values, {}, target); });
+  std::vector<NormLimbs> errors(num_clips - 1);
+  refused([&] { f.clip_errors(exec, options, 0, values, amax, errors); });
+  std::vector<std::uint32_t> clipped(1);
+  refused([&] { f.clip_of_errors(amax, errors, clipped); });
+  options.bits = 1;
+  refused([&] { f.fake_quantize(exec, options, 0, values, amax, target); });
+  options.bits = 9;
+  refused([&] { f.quantize_integer(exec, options, 0, values, amax, codes); });
+  CHECK(target == std::vector<float>{7, 7});
+  CHECK(codes == std::vector<std::int8_t>{7, 7});
+  refused([&] { f.histogram_exponent(0x7F800000U, 256); });
+  refused([&] { f.histogram_exponent(0, 255); });
+  std::vector<std::uint64_t> count(1000, 1);
+  count[3] = (std::uint64_t{1} << 53) - 1000;
+  CHECK(f.percentile_amax(count, 1, 100) == 999);
+  for (const std::uint64_t fourth :
+       {std::uint64_t{2}, ~std::uint64_t{0}}) {  // the sum of which wraps
+    count[4] = fourth;
+    refused([&] { f.percentile_amax(count, 1, 100); });
+    refused([&] { f.entropy_amax(exec, count, 1, 8); });
   }
-  equal.pop_back();
-  expect_error(ErrorCode::invalid_argument,
-               [&] { implementation(exec, options, 0, values, amax, equal); });
-  expect_error(ErrorCode::invalid_argument, [&] { choose(amax, equal, clipped); });
-}
-
-inline void check_smooth_by_hand(SmoothScalesFn* implementation, const Exec& exec) {
-  const std::vector<std::uint32_t> inputs = amax_bits({4, 0x1p-31F, 1e-6F, 1e6F, INFINITY});
-  const std::vector<std::uint32_t> weights = amax_bits({9, 1, 1, 1, 1});
-  std::vector<float> scale(5);
-  implementation(exec, 1, inputs, weights, scale);
-  CHECK(scale == std::vector<float>{0.25F, 1, 1e4F, 1e-4F, 1});
-  implementation(exec, 0, inputs, weights, scale);
-  CHECK(scale == std::vector<float>{9, 1, 1, 1, 1});
-  implementation(exec, 0.5, inputs, weights, scale);
-  CHECK(scale[0] == 1.5F);  // sqrt(9) / sqrt(4), by logarithms and rounded once
-  const std::vector<std::uint32_t> none(5, 0);
-  implementation(exec, 0.5, inputs, none, scale);
-  CHECK(scale[0] == 1e-4F);
-  expect_error(ErrorCode::invalid_argument,
-               [&] { implementation(exec, NAN, inputs, weights, scale); });
-  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, 1, inputs, {}, scale); });
+  const std::vector<std::uint64_t> zeros(256), ones(256, 1);
+  refused([&] { f.percentile_amax(zeros, 1, 99); });
+  refused([&] { f.percentile_amax(ones, 1, NAN); });
+  refused([&] { f.entropy_amax(exec, zeros, 1, 8); });
+  refused([&] { f.entropy_amax(exec, ones, 1, 9); });
+  refused([&] { f.smooth_scales(exec, NAN, amax, amax, {target.data(), 1}); });
+  refused([&] { f.smooth_scales(exec, 1, amax, {}, {target.data(), 1}); });
 }
 
 }  // namespace zeroproof::tests

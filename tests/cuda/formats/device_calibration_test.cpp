@@ -1,5 +1,5 @@
-// Device implementations of calibration and fake quantization against numbers by hand; tests/cuda/device/sim runs this file on the
-// simulated device.
+// Calibration and fake quantization of the device implementations against the reference;
+// tests/cuda/device/sim runs this file on the simulated device.
 
 #include <doctest.h>
 
@@ -25,18 +25,17 @@ void errors_in_pieces(const Exec& /*exec*/, const FakeQuantization& options, std
 
 }  // namespace
 
-TEST_CASE("device: fake quantization by hand, and its errors") {
+TEST_CASE("device: calibration and fake quantization, and their errors") {
   if (!usable()) return;
-  check_fake_quantize_by_hand(on_device<device::fake_quantize>, on_device<device::quantize_integer>,
-                              exec);
-  check_fake_quantize_refusals(on_device<device::fake_quantize>,
-                               on_device<device::quantize_integer>, exec);
-}
-
-TEST_CASE("device: bins by hand") {
-  if (!usable()) return;
-  check_histogram_by_hand(on_device<device::histogram_count>, on_device<device::histogram_widen>,
-                          exec);
+  const CalibrationImplementations implementations{
+      on_device<device::fake_quantize>,   on_device<device::quantize_integer>,
+      on_device<device::histogram_count>, on_device<device::histogram_widen>,
+      device::histogram_exponent,         on_device<device::percentile_amax>,
+      on_device<device::entropy_amax>,    on_device<device::clip_errors>,
+      on_device<device::clip_of_errors>,  on_device<device::smooth_scales>};
+  check_calibration(implementations, {exec});
+  check_many_values(implementations, exec);
+  check_calibration_refused(implementations, exec);
 }
 
 TEST_CASE("device: errors of values in several pieces, which end inside of rows and blocks") {
@@ -45,19 +44,9 @@ TEST_CASE("device: errors of values in several pieces, which end inside of rows 
   std::vector<float> values;
   for (int i = 10; i < 50 * 7; ++i) values.push_back(0.11F * static_cast<float>(i * 7 % 61 - 30));
   const auto num_blocks = static_cast<std::size_t>(options.grid.num_blocks());
-  const std::vector<std::uint32_t> amax = amax_bits(std::vector<float>(num_blocks, 3.0F));
+  const std::vector<std::uint32_t> amax(num_blocks, std::bit_cast<std::uint32_t>(3.0F));
   std::vector<NormLimbs> whole(num_blocks * num_clips), in_pieces = whole;
   on_device<device::clip_errors>(exec, options, 10, values, amax, whole);
   on_device<errors_in_pieces>(exec, options, 10, values, amax, in_pieces);
   CHECK(in_pieces == whole);
-}
-
-TEST_CASE("device: choices by counts and by errors, by hand") {
-  if (!usable()) return;
-  check_exponent_by_hand(device::histogram_exponent);
-  check_amax_of_counts_by_hand(on_device<device::percentile_amax>, on_device<device::entropy_amax>,
-                               exec);
-  check_clips_by_hand(on_device<device::clip_errors>, on_device<device::clip_of_errors>,
-                      device::grad_norm_finish, exec);
-  check_smooth_by_hand(on_device<device::smooth_scales>, exec);
 }

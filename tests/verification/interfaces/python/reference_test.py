@@ -7,7 +7,7 @@ import threading
 import unittest
 
 import numpy as np
-from support import Exporter, F, OnDevice, one_sentence, read_safetensors, same_bits, write_safetensors
+from support import Exporter, F, one_sentence, read_safetensors, same_bits, write_safetensors
 
 import zproof
 from zproof import reference as r
