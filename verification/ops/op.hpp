@@ -57,6 +57,9 @@ struct Op {
   /// bound. Both calls must stay valid. `candidate`: a flag may have to fit the other results.
   std::function<std::unique_ptr<CallBounds>(const OpCall& pristine, const OpCall& candidate)>
       bounds = {};
+  /// Variants that a candidate computes from the same inputs before bounds judge its results
+  /// (OpCall::earlier); empty if there are none.
+  std::function<std::vector<int>(const OpCall& pristine)> earlier = {};
   bool corrects_bias = false;  ///< with powers of the betas: its bounds have some in fp32
   /// A property of all results together that a candidate without the contract's bits must have too;
   /// empty if there is none.

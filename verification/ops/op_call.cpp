@@ -49,10 +49,13 @@ void OpCall::allocate() {
   }
 }
 
-OpCall OpCall::fresh() const {
+OpCall OpCall::fresh() const { return fresh(shape_.variant); }
+
+OpCall OpCall::fresh(int variant) const {
   OpCall copy;
   copy.op_ = op_;
   copy.shape_ = shape_;
+  copy.shape_.variant = variant;
   copy.exec = exec;
   copy.allocate();
   for (std::size_t k = 0; k < buffers_.size(); ++k) {

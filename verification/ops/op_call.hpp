@@ -79,6 +79,8 @@ class OpCall {
 
   /// The same inputs in new memory; outputs poisoned.
   OpCall fresh() const;
+  /// The same for another variant, whose operands have the same sizes.
+  OpCall fresh(int variant) const;
   /// The same inputs and results in new memory.
   OpCall copy() const;
 
@@ -105,6 +107,8 @@ class OpCall {
   std::string damage(const OpCall& pristine) const;
 
   Exec exec;
+  std::vector<OpCall>
+      earlier;  ///< the candidate's calls of Op::earlier; empty if it does not support them
 
  private:
   OpCall() = default;

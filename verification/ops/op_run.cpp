@@ -24,6 +24,7 @@ class OpJudge {
   OpJudge(const OpCaseSpec& spec, const OpRunOptions& options)
       : spec_(spec),
         repetition_(*spec.op),
+        expectation_(options.expectation),
         declined_(*spec.op),
         accepts_declined_(options.accepts_declined) {
     result_.id = spec.id();
@@ -52,20 +53,9 @@ class OpJudge {
   /// Runs the candidate, before the expected results exist in memory.
   void run(const OpCall& pristine) {
     if (over_) return;
-    const auto begin = Clock::now();
     candidate_ = pristine.fresh();
-    try {
-      function_(*candidate_);
-    } catch (const CandidateFailure& failure) {
-      if (failure.status() == Status::skipped) return leave_out(pristine.shape(), failure.what());
-      end(failure.status(),
-          std::string(failure.what()) + " (" + shape_text(*spec_.op, pristine.shape()) + ")");
-    } catch (const Error& error) {
-      end(error.code() == ErrorCode::unavailable ? Status::skipped : Status::error, error.what());
-    } catch (const std::exception& error) {
-      end(Status::error, message_of(error));
-    }
-    result_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+    if (const std::optional<std::string> why = declines(*candidate_, pristine))
+      leave_out(pristine.shape(), *why);
   }
 
   /// True if the candidate is called for this seed: the first of a run, or another one.
@@ -149,6 +139,38 @@ class OpJudge {
   }
 
  private:
+  /// Runs the candidate on a call. The reason if it does not support it.
+  std::optional<std::string> declines(OpCall& call, const OpCall& pristine) {
+    const auto begin = Clock::now();
+    std::optional<std::string> why;
+    try {
+      function_(call);
+    } catch (const CandidateFailure& failure) {
+      if (failure.status() == Status::skipped)
+        why = failure.what();
+      else
+        end(failure.status(),
+            std::string(failure.what()) + " (" + shape_text(*spec_.op, pristine.shape()) + ")");
+    } catch (const Error& error) {
+      end(error.code() == ErrorCode::unavailable ? Status::skipped : Status::error, error.what());
+    } catch (const std::exception& error) {
+      end(Status::error, message_of(error));
+    }
+    result_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+    return why;
+  }
+
+  /// The calls that the bounds of the judged one need besides.
+  void run_earlier(const OpCall& pristine) {
+    for (const int variant : spec_.op->earlier(pristine)) {
+      OpCall& call = candidate_->earlier.emplace_back(pristine.fresh(variant));
+      const bool taken = expectation_ == nullptr || expectation_->takes(*spec_.op, call);
+      if (!taken || declines(call, pristine) || over_) return candidate_->earlier.clear();
+      const std::string damage = call.damage(pristine);
+      if (!damage.empty()) judge_.note(place(pristine, "", damage));
+    }
+  }
+
   std::string held_to(const OpRunOptions& options) const {
     if (accepts_any_order_) return accepts_powers_ ? "any-order,fp32-powers" : "any-order";
     if (spec_.op->exactness == Exactness::bounded) return "bound";
@@ -223,6 +245,7 @@ class OpJudge {
   void weigh_call(const OpCall& pristine, const OpCall& reference, const OpCall& candidate,
                   OpCall* illegal = nullptr) {
     if (!spec_.candidate->foreign() || !spec_.op->bounds) return;
+    if (spec_.op->earlier) run_earlier(pristine);
     BoundRatio ratio =
         bound_ratio(*spec_.op, pristine, reference, candidate, illegal, accepts_powers_);
     ratio.call = shape_text(*spec_.op, pristine.shape());
@@ -339,6 +362,7 @@ class OpJudge {
   std::string against_ = "the reference";
   bool accepts_any_order_ = false, accepts_powers_ = false;
   bool over_ = false;
+  const OpExpectation* expectation_;
   DeclinedCalls declined_;
   bool accepts_declined_ = false;
   std::string why_left_out_;

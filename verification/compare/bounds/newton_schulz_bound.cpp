@@ -356,6 +356,23 @@ double norm_error(const LocalError& local, const MatrixRounding& rounding, doubl
   return kept > 0 && norm < 0x1p60 ? (1 + local.gamma(2)) / std::sqrt(kept) - 1 : no_bound;
 }
 
+/// visit(i, j) for every element i of a matrix, which has the place j in the matrix with no more rows than columns.
+template <class Visit>
+void each_place(std::int64_t rows, std::int64_t columns, const Visit& visit) {
+  const auto tall = static_cast<std::size_t>(rows), wide = static_cast<std::size_t>(columns);
+  for (std::size_t i = 0; i < tall * wide; ++i)
+    visit(i, tall > wide ? i % wide * tall + i / wide : i);
+}
+
+/// The matrix with no more rows than columns, of zeros.
+Matrix oriented(std::int64_t rows, std::int64_t columns, Span<const float> matrix) {
+  ZP_CHECK(rows >= 0 && columns >= 0 && static_cast<std::int64_t>(matrix.size()) == rows * columns,
+           ErrorCode::invalid_argument, "matrix has " + std::to_string(matrix.size()) + " elements",
+           "it has rows * columns", "pass a matrix of " + std::to_string(rows * columns));
+  return {static_cast<std::size_t>(std::min(rows, columns)),
+          static_cast<std::size_t>(std::max(rows, columns)), std::vector<double>(matrix.size())};
+}
+
 }  // namespace
 
 MatrixRounding MatrixRounding::of(MatrixFactors factors) {
@@ -390,24 +407,13 @@ ElementBound matrix_product_bound(MatrixFactors factors, Span<const float> left_
 NewtonSchulzBound NewtonSchulzBound::of(const NewtonSchulzOptions& options, std::int64_t rows,
                                         std::int64_t columns, Span<const float> matrix,
                                         const MatrixRounding& rounding) {
-  ZP_CHECK(rows >= 0 && columns >= 0 && static_cast<std::int64_t>(matrix.size()) == rows * columns,
-           ErrorCode::invalid_argument, "matrix has " + std::to_string(matrix.size()) + " elements",
-           "it has rows * columns", "pass a matrix of " + std::to_string(rows * columns));
+  Matrix x = oriented(rows, columns, matrix);
   NewtonSchulzBound bound;
   bound.exact_.resize(matrix.size());
   if (matrix.empty()) return bound;
-  const bool tall = rows > columns;
-  Matrix x{static_cast<std::size_t>(tall ? columns : rows),
-           static_cast<std::size_t>(tall ? rows : columns), std::vector<double>(matrix.size())};
-  const auto visit = [&](const auto& function) {  // elements of the matrix, and their places in x
-    for (std::size_t i = 0; i < matrix.size(); ++i) {
-      const auto wide = static_cast<std::size_t>(columns);
-      function(i, tall ? i % wide * x.columns + i / wide : i);
-    }
-  };
   const bool rounds = options.rounds_first && options.factors == MatrixFactors::bf16;
   long double squares = 0;
-  visit([&](std::size_t i, std::size_t at) {
+  each_place(rows, columns, [&](std::size_t i, std::size_t at) {
     x.values[at] = rounds ? to_float(to_bf16(matrix[i])) : matrix[i];
     squares += static_cast<long double>(x.values[at]) * x.values[at];
   });
@@ -425,7 +431,8 @@ NewtonSchulzBound NewtonSchulzBound::of(const NewtonSchulzOptions& options, std:
   const auto numel = static_cast<double>(matrix.size());
   const double radius = x.frobenius();
   Start start;
-  const double of_norm = norm_error(local, rounding, numel, norm) + rounding.stored;
+  const double stored = (options.floor == NormFloor::add ? 2 : 1) * rounding.stored;
+  const double of_norm = norm_error(local, rounding, numel, norm) + stored;
   const double of_elements = local.gamma(3) + rounding.stored;
   if (!(of_norm < 0.5)) {
     start.rest = no_bound;
@@ -437,7 +444,7 @@ NewtonSchulzBound NewtonSchulzBound::of(const NewtonSchulzOptions& options, std:
   bound.distance_ =
       judge(polynomials_of(options, 0, options.steps), options.form, rounding, oracle, start, x);
   bound.norm_ = x.frobenius();
-  visit([&](std::size_t i, std::size_t at) { bound.exact_[i] = x.values[at]; });
+  each_place(rows, columns, [&](std::size_t i, std::size_t at) { bound.exact_[i] = x.values[at]; });
   return bound;
 }
 
@@ -445,18 +452,14 @@ NewtonSchulzBound NewtonSchulzBound::of_iterations(const NewtonSchulzOptions& op
                                                    int last, std::int64_t rows,
                                                    std::int64_t columns, Span<const float> matrix,
                                                    const MatrixRounding& rounding) {
-  ZP_CHECK(
-      rows >= 1 && rows <= columns && static_cast<std::int64_t>(matrix.size()) == rows * columns,
-      ErrorCode::invalid_argument,
-      "matrix has " + std::to_string(rows) + " rows and " + std::to_string(columns) + " columns",
-      "a matrix between iterations has no more rows than columns", "transpose it");
+  Matrix x = oriented(rows, columns, matrix);
   NewtonSchulzBound bound;
-  Matrix x{static_cast<std::size_t>(rows),
-           static_cast<std::size_t>(columns),
-           {matrix.begin(), matrix.end()}};
+  bound.exact_.resize(matrix.size());
+  if (matrix.empty()) return bound;
+  each_place(rows, columns, [&](std::size_t i, std::size_t at) { x.values[at] = matrix[i]; });
   bound.distance_ = judge(polynomials_of(options, first, last), options.form, rounding, {}, {}, x);
   bound.norm_ = x.frobenius();
-  bound.exact_ = std::move(x.values);
+  each_place(rows, columns, [&](std::size_t i, std::size_t at) { bound.exact_[i] = x.values[at]; });
   return bound;
 }
 

@@ -37,8 +37,9 @@ class NewtonSchulzBound {
                               std::int64_t columns, Span<const float> matrix,
                               const MatrixRounding& rounding);
 
-  /// Of iterations `first` up to `last` (not included) from a matrix that an implementation stored after `first`
-  /// iterations: judges it step by step. `matrix` must not have more rows than columns.
+  /// Of iterations `first` up to `last` (not included) from the matrix that an implementation returns for `first`
+  /// iterations: judges it step by step.
+  /// Errors   invalid_argument if matrix has another numel.
   static NewtonSchulzBound of_iterations(const NewtonSchulzOptions& options, int first, int last,
                                          std::int64_t rows, std::int64_t columns,
                                          Span<const float> matrix, const MatrixRounding& rounding);

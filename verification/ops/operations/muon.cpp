@@ -10,7 +10,7 @@
 #include "cuda/kernel_table.hpp"
 #include "reference/operations.hpp"
 #include "verification/compare/bounds/muon_bounds.hpp"
-#include "verification/compare/bounds/newton_schulz_bound.hpp"
+#include "verification/compare/bounds/newton_schulz_step_bound.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/operations/update_settings.hpp"
@@ -201,13 +201,26 @@ MatrixShape matrix_shape(MatrixForm form, std::int64_t numel) {
   return {};
 }
 
-const NewtonSchulzVariant& newton_schulz_variant(const OpCall& call) {
-  return newton_schulz_variants()[static_cast<std::size_t>(call.variant())];
+/// Beyond the number of variants the same ones follow with one step less, two less, and so on: they are called for bounds.
+NewtonSchulzVariant newton_schulz_variant(const OpCall& call) {
+  const auto count = static_cast<int>(newton_schulz_variants().size());
+  NewtonSchulzVariant v =
+      newton_schulz_variants()[static_cast<std::size_t>(call.variant() % count)];
+  v.options.steps -= call.variant() / count;
+  return v;
+}
+
+std::vector<int> calls_with_fewer_steps(const OpCall& pristine) {
+  std::vector<int> variants;
+  for (int fewer = newton_schulz_variant(pristine).options.steps - 1; fewer >= 1; --fewer)
+    variants.push_back(pristine.variant() +
+                       fewer * static_cast<int>(newton_schulz_variants().size()));
+  return variants;
 }
 
 OpFunction run_newton_schulz(NewtonSchulzFn* implementation) {
   return [implementation](OpCall& call) {
-    const NewtonSchulzVariant& v = newton_schulz_variant(call);
+    const NewtonSchulzVariant v = newton_schulz_variant(call);
     const auto [rows, columns] = matrix_shape(v.form, call.numel());
     const Span<const float> matrix = call.in<float>(0);
     const Span<float> orthogonal = call.get<float>(1);
@@ -254,8 +267,60 @@ class MatrixBounds final : public CallBounds {
   double ratio_;
 };
 
+/// Step by step: every result of fewer steps has to be within the bounds of one iteration from the one before it. If one
+/// is not, no element of the result is within its bound either.
+class StepwiseBounds final : public CallBounds {
+ public:
+  StepwiseBounds(const OpCall& pristine, const OpCall& candidate)
+      : result_(candidate.in<float>(1)) {
+    const NewtonSchulzVariant v = newton_schulz_variant(pristine);
+    const auto [rows, columns] = matrix_shape(v.form, pristine.numel());
+    const MatrixRounding rounding = MatrixRounding::of(v.options.factors);
+    Span<const float> before = pristine.in<float>(0);
+    for (int step = 0; step < v.options.steps; ++step) {
+      const bool last = step + 1 == v.options.steps;
+      const Span<const float> after =
+          last ? result_ : candidate.earlier[static_cast<std::size_t>(step)].in<float>(1);
+      elements_ = newton_schulz_step_bounds(v.options, step, rows, columns, before, rounding);
+      NewtonSchulzOptions one = v.options;
+      one.steps = 1;
+      const NewtonSchulzBound whole =
+          step == 0 ? NewtonSchulzBound::of(one, rows, columns, before, rounding)
+                    : NewtonSchulzBound::of_iterations(v.options, step, step + 1, rows, columns,
+                                                       before, rounding);
+      worst_ = std::max(worst_, whole.ratio(after));
+      for (std::size_t i = 0; i < after.size() && !last; ++i)
+        worst_ = std::max(worst_, elements_[i].ratio(after[i]));
+      before = after;
+    }
+    const auto judged = [](const ElementBound& bound) { return bound.judged; };
+    if (worst_ <= 1 || std::ranges::all_of(elements_, judged)) return;
+    const NewtonSchulzBound whole =
+        NewtonSchulzBound::of(v.options, rows, columns, pristine.in<float>(0), rounding);
+    for (std::size_t i = 0; i < elements_.size(); ++i) {
+      elements_[i] = whole.element(static_cast<std::int64_t>(i));
+      elements_[i].judged = true;  // by the step before
+    }
+  }
+
+  ElementBound of(std::size_t, std::int64_t i) override {
+    const auto at = static_cast<std::size_t>(i);
+    const ElementBound& bound = elements_[at];
+    if (worst_ <= 1) return bound;
+    const long double share = std::fabs(result_[at] - bound.exact) / worst_;
+    return {bound.exact, std::min(bound.allowed, share), true};
+  }
+
+ private:
+  Span<const float> result_;
+  std::vector<ElementBound> elements_;
+  double worst_ = 0;  ///< the largest ratio of a matrix, and of an element before the last step
+};
+
 std::unique_ptr<CallBounds> newton_schulz_bounds(const OpCall& pristine, const OpCall& candidate) {
-  const NewtonSchulzVariant& v = newton_schulz_variant(pristine);
+  const NewtonSchulzVariant v = newton_schulz_variant(pristine);
+  if (candidate.earlier.size() + 1 == static_cast<std::size_t>(v.options.steps))
+    return std::make_unique<StepwiseBounds>(pristine, candidate);
   const auto [rows, columns] = matrix_shape(v.form, pristine.numel());
   return std::make_unique<MatrixBounds>(
       NewtonSchulzBound::of(v.options, rows, columns, pristine.in<float>(0),
@@ -277,13 +342,14 @@ Op newton_schulz_op() {
   op.largest = 2053;
   op.generate = draw_matrix;
   op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
-    const NewtonSchulzVariant& v = newton_schulz_variant(call);
+    const NewtonSchulzVariant v = newton_schulz_variant(call);
     const auto [rows, columns] = matrix_shape(v.form, call.numel());
     std::vector<OpSetting> settings = described(v.options, rows, columns);
     settings.push_back({"in_place", std::int64_t{v.in_place ? 1 : 0}});
     return settings;
   };
   op.bounds = newton_schulz_bounds;
+  op.earlier = calls_with_fewer_steps;
   op.reference = run_newton_schulz(reference::newton_schulz);
   op.host = run_newton_schulz(cuda::host::newton_schulz);
   op.device = run_newton_schulz(on_device<cuda::device::newton_schulz>);

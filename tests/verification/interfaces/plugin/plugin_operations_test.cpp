@@ -79,6 +79,54 @@ TEST_CASE("plug-in operations: bf16 parameters in place, by bits, in another ord
   }
 }
 
+namespace {
+
+tests::CliResult verify_muon(const std::string& library, const std::string& fill,
+                             const std::string& flags) {
+  return tests::run_cli("verify 'op/newton_schulz/plugin/muon/fill:" + fill + "' --plugin " +
+                        tests::quoted(tests::build_folder() + "/plugins/" + library + ".so") +
+                        " --second-seed 2 " + flags);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "plug-in operations: Newton-Schulz by bits, in another order, and with one wrong element") {
+  const tests::CliResult bits = verify_muon("muon", "training", "");
+  CAPTURE(bits.out);
+  CHECK(bits.exit_code == 0);
+  CHECK(bits.out.find("1 pass, 0 fail") != std::string::npos);
+
+  const tests::CliResult legal = verify_muon("muon_in_order", "training", "--accept any-order");
+  CAPTURE(legal.out);
+  CHECK(legal.exit_code == 0);
+  CHECK(legal.out.find(" by bound, 0 by class, 0 not at all") != std::string::npos);
+
+  const tests::CliResult wrong = verify_muon("muon_last_element", "training", "--accept any-order");
+  CAPTURE(wrong.out);
+  CHECK(wrong.exit_code == 1);
+  CHECK(wrong.out.find("in no legal order: ") != std::string::npos);
+}
+
+TEST_CASE(
+    "nightly: plug-in operations: Newton-Schulz in legal forms with every fill, and wrong ones") {
+  for (const char* legal : {"muon_in_order", "muon_kept"}) {
+    CAPTURE(legal);
+    const tests::CliResult result = verify_muon(legal, "*", "--accept any-order");
+    CAPTURE(result.out);
+    CHECK(result.exit_code == 0);
+    CHECK(result.out.find("7 pass, 0 fail") != std::string::npos);
+    CHECK(result.out.find(" 0 not at all") != std::string::npos);
+  }
+  for (const char* wrong : {"muon_block_twice", "muon_without_square"}) {
+    CAPTURE(wrong);
+    const tests::CliResult result = verify_muon(wrong, "exact-sum", "--accept any-order");
+    CAPTURE(result.out);
+    CHECK(result.exit_code == 1);
+    CHECK(result.out.find("in no legal order: ") != std::string::npos);
+  }
+}
+
 TEST_CASE("plug-in operations: powers of beta in fp32 pass where they are accepted") {
   const auto verify = [](const std::string& flags) {
     return tests::run_cli("verify op/adamw_update/plugin/theirs/fill:training --plugin " +

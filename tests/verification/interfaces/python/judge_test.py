@@ -50,6 +50,15 @@ class Verdicts(unittest.TestCase):
         self.assertFalse(zproof.judge(muon["muon_momentum_as_lerp"], "muon_momentum", fills="training"))
         self.failed(muon["newton_schulz_of_rows"], "orthogonal", op="newton_schulz")
         self.failed(muon["muon_update_decays_last"], "in no legal order", op="muon_update", accept="any-order")
+        # Another order of the products: judged step by step, which takes a function with any number of steps.
+        newton_schulz = muon["newton_schulz"]
+        newton_schulz.__globals__["product"] = lambda x, y: x @ y.T
+        legal = zproof.judge(newton_schulz, "newton_schulz", fills="training", accept="any-order")
+        self.assertTrue(legal, legal.text)
+        self.assertIn("by bound, 0 by class, 0 not at all", legal.text)
+        five = zproof.judge(lambda matrix, eps: newton_schulz(matrix, 5, eps), "newton_schulz", fills="training",
+                            accept="any-order")
+        self.assertEqual(five.status, "mistrusted", five.text)
         with self.assertRaisesRegex(ValueError, "did you mean muon_update"):
             zproof.judge(muon["muon_update"], "muon_updat")
         with self.assertRaisesRegex(ValueError, "'muon' is no operation"):

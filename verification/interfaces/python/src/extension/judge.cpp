@@ -39,9 +39,14 @@ py::Dict describe_operation(const std::string& name, const std::string& dtype) {
     operands.append(
         py::make_tuple(operand.name, std::string(zeroproof::name(operand.dtype)), access));
   }
-  py::List variants;
+  py::List variants, earlier;
   for (int v = 0; v < static_cast<int>(op.variants.size()); ++v) {
     variants.append(py::make_tuple(op.variants[v], dict_of(settings_of(op, v))));
+    if (!op.earlier) continue;
+    CallShape shape;
+    shape.variant = v;
+    for (const int one : op.earlier(OpCall(op, shape)))
+      earlier.append(py::make_tuple(one, dict_of(settings_of(op, one))));
   }
   py::List fills;
   for (const Fill fill : op.fills) fills.append(std::string(verification::name(fill)));
@@ -49,6 +54,7 @@ py::Dict describe_operation(const std::string& name, const std::string& dtype) {
   dict.set("name", op.name);
   dict.set("operands", operands);
   dict.set("variants", variants);
+  dict.set("earlier", earlier);
   dict.set("fills", fills);
   return dict;
 }

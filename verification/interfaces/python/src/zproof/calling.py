@@ -74,8 +74,12 @@ class Calling:
                    if not aware and name not in self.wanted and not (name in _IN_SCALARS and through_scalars)}
         left_out = set()
         taken = []
+
+        def lacking(values: Mapping[str, Any]) -> set[str]:
+            return {name for name in unknown if values.get(name, _NEUTRAL[name]) != _NEUTRAL[name]}
+
         for number, (_, values) in enumerate(operation["variants"]):
-            other = {name for name in unknown if values.get(name, _NEUTRAL[name]) != _NEUTRAL[name]}
+            other = lacking(values)
             left_out |= other
             if not other:
                 taken.append(number)
@@ -83,7 +87,7 @@ class Calling:
         if left_out:
             self.notes.append(f"{total - len(taken)} of {total} variants were not judged: {self.name} takes no "
                               + ", ".join(sorted(left_out)))
-        return taken
+        return taken + [number for number, values in operation["earlier"] if not lacking(values)]
 
     def invoke(self, operands: dict[str, np.ndarray], settings: dict[str, Any], num_threads: int) -> str | None:
         """One call; returns the exception of the callable as a sentence, None if it returned. The inputs have infinities
