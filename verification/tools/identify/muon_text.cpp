@@ -234,17 +234,24 @@ std::vector<std::string> muon_mistakes(const RecordedStep& step, const MuonFindi
   if (found.zeros_moved) mistakes.emplace_back("a matrix without a direction moved");
   if (found.overflows) mistakes.emplace_back("a finite parameter became infinite or NaN");
   if (found.matrices.empty()) return mistakes;
-  if (!found.near) {
-    mistakes.push_back(!found.hint.empty() ? found.hint
-                                           : fmt::format("no known polynomials: the nearest are "
-                                                         "{}, {:.3g} times their noise away",
-                                                         choice_text(found.choice),
-                                                         found.distance() / found.noise()));
-    return mistakes;
+  const MuonMatrix* wrong = found.with_wrong_element();
+  const bool is_given = given.steps && given.coefficients && allows(given, found.choice);
+  if (!found.near && !found.hint.empty()) {
+    mistakes.push_back(found.hint);
+  } else if (!found.near && !is_given) {
+    mistakes.push_back(
+        fmt::format("no known polynomials: the nearest are {}, {:.3g} times their noise away",
+                    choice_text(found.choice), found.distance() / found.noise()));
+  } else if (wrong != nullptr) {
+    mistakes.push_back(
+        fmt::format("as if single elements were not those of the update: one of {} is {:.3g} times "
+                    "its noise off",
+                    name_of(*wrong->tensor), wrong->element / wrong->noise));
+  } else if (!found.near) {
+    mistakes.push_back(
+        fmt::format("the update is {:.3g} times its noise away", found.distance() / found.noise()));
   }
-  if (const MuonMatrix* wrong = found.with_wrong_element())
-    mistakes.push_back(fmt::format("an element of {} is {:.3g} times its noise off",
-                                   name_of(*wrong->tensor), wrong->element / wrong->noise));
+  if (!found.near) return mistakes;
   std::vector<MuonChoice> possible = found.same;
   possible.push_back(found.choice);
   if (std::ranges::none_of(possible, [&](const MuonChoice& c) { return allows(given, c); })) {

@@ -341,30 +341,42 @@ TEST_CASE("judge-run: a mistake of muon is wrong in the phase update, with a hin
 }
 
 TEST_CASE("judge-run: single elements of muon that are wrong") {
+  const RecordedStep right = recorded("torch-muon.torch.default.3");
+  const std::string name = "w" + right.tensors.back().name;
   MuonRun run;
-  StepTensor& t = run.step.tensors.back();
   run.world = 2;
   run.step.tensors.back().after.momentum_buffer[40] *= 1 + 0x1p-16F;
   Result result = run.judged();
   REQUIRE(result.divergence);
   CHECK(result.divergence->buffer == "after.momentum_buffer");
-  CHECK(result.divergence->parameter == "w" + t.name);
+  CHECK(result.divergence->parameter == name);
   CHECK(result.divergence->global_index == 40);
-  CHECK(result.divergence->rank == (40 * 2 >= static_cast<int>(t.numel()) ? 1 : 0));
+  CHECK(result.divergence->rank == (80 >= static_cast<int>(right.tensors.back().numel()) ? 1 : 0));
   CHECK(result.worst_ratio > 1);
 
-  run.step = recorded("torch-muon.torch.default.3");
-  t.after.master[41] = t.before.master[41];  // not written
-  result = run.judged();
-  REQUIRE(result.divergence);
-  CHECK(result.divergence->buffer == "after.master");
-  CHECK(result.divergence->global_index == 41);
-  CHECK(result.differing == 1);
+  run.step = right;
+  {
+    StepTensor& t = run.step.tensors.back();
+    std::size_t at = 0;
+    const auto move = [&](std::size_t i) {
+      return std::fabs(t.after.master[i] - t.before.master[i]);
+    };
+    for (std::size_t i = 0; i < t.numel(); ++i) at = move(i) > move(at) ? i : at;
+    t.after.master[at] = t.before.master[at];  // not written
+    result = run.judged();
+    REQUIRE(result.divergence);
+    CHECK(result.divergence->buffer == "after.master");
+    CHECK(result.divergence->global_index == static_cast<std::int64_t>(at));
+    CHECK(result.differing == 1);
+    CAPTURE(hint_of(result));
+    CHECK(hint_of(result).find("as if single elements were not those of the update: one of " +
+                               name) == 0);
+  }
 
-  run.step = recorded("torch-muon.torch.default.3");
+  run.step = right;
   run.replicated = true;
   run.change = [&](std::size_t rank, SimulatedFile& file) {
-    if (rank == 1) file.tensors["after.master.w" + t.name].values[5] += 1;
+    if (rank == 1) file.tensors["after.master." + name].values[5] += 1;
   };
   result = run.judged();
   REQUIRE(result.divergence);
