@@ -132,8 +132,8 @@ __attribute__((noinline)) void matrix_product_tile(std::int64_t terms, const flo
 }
 
 /// Folds the sums of block b (R18) into those before it. partials[slot] is a partial fold of 2^slot blocks for every 1
-/// in b; the sums of b are in slot 0 if b is even, otherwise in the last slot. The fold of all blocks ends up in the slot
-/// of their number, for 8 blocks the last.
+/// in b; the sums of b are in slot 0 if b is even, otherwise in the last slot. The fold of all 2^slot blocks ends up in
+/// that slot.
 void fold_tile(int b, float* partials) {
   float* const sums = partials + (product_slots - 1) * tile_numel;
   for (int slot = 0; (b >> slot & 1) != 0; ++slot) {

@@ -15,7 +15,8 @@ constexpr bool has_numel(std::int64_t rows, std::int64_t columns, std::size_t nu
   return rows == 0 ? numel == 0 : numel % r == 0 && numel / r == static_cast<std::size_t>(columns);
 }
 
-/// Elements that the packed factors of a product need at most, whatever the instruction set: a panel has up to 32 lanes.
+/// Elements that the packed factors of a product need at most, with any instruction set: a panel
+/// has up to 32 lanes.
 constexpr std::int64_t panels_numel(std::int64_t rows, std::int64_t columns, std::int64_t inner) {
   return (rows + columns + 62) * inner;
 }
@@ -27,8 +28,8 @@ class MatrixMultiplier {
   explicit MatrixMultiplier(const Exec& exec, float* panels = nullptr)
       : exec_(exec), kernels_(matrix_kernels(exec.isa)), given_panels_(panels) {}
 
-  /// product = end(left right^T), [left.rows, right.rows], or the fold of some blocks of its terms: the factors begin with
-  /// the first of these.
+  /// product = end(left right^T), [left.rows, right.rows], or the fold of some blocks of its terms:
+  /// the factors begin with the first of these.
   ///
   /// rounds: factors are cast to bf16 first. symmetric: left and right have the same elements, and the addend, if there
   /// is one, is symmetric. product overlaps no operand.

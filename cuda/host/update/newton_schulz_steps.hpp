@@ -23,7 +23,7 @@ constexpr std::int64_t newton_schulz_numel(const NewtonSchulzOptions& options, s
   return 2 * m * n + squares * m * m + panels_numel(m, m, n);
 }
 
-/// newton_schulz (contracts/newton_schulz.hpp) in the memory of the caller, [newton_schulz_numel()], which it overwrites.
+/// newton_schulz (contracts/newton_schulz.hpp) with its values in memory, [newton_schulz_numel()].
 void newton_schulz_in(const Exec& exec, const NewtonSchulzOptions& options, std::int64_t rows,
                       std::int64_t columns, Span<const float> matrix, Span<float> orthogonal,
                       float* memory);

@@ -9,6 +9,7 @@
 #include "common/comm/self.hpp"
 #include "common/comm/threads.hpp"
 #include "cuda/host/operations.hpp"
+#include "tests/cuda/every_exec.hpp"
 #include "tests/cuda/optimizer/muon_truth.hpp"
 #include "tests/support/values.hpp"
 
@@ -101,6 +102,7 @@ Values whole_result(const Shared& matrix, const NewtonSchulzOptions& options, co
 /// Elements of O on all ranks that differ from those of whole matrices; compared: their number.
 std::int64_t wrong_elements(const std::vector<Shared>& all, const NewtonSchulzOptions& options,
                             int ranks, std::int64_t batch_numel, std::int64_t& compared) {
+  const std::vector<Exec> execs = every_exec();
   std::vector<Values> e, o;
   for (std::size_t i = 0; i < all.size(); ++i) {
     e.push_back(random_values(all[i].rows * all[i].columns, 100 * i + ranks));
@@ -109,7 +111,8 @@ std::int64_t wrong_elements(const std::vector<Shared>& all, const NewtonSchulzOp
   std::vector<std::int64_t> wrong(ranks), counted(ranks);
   ThreadWorld world(ranks);
   run_ranks(world, [&](Communicator& tp) {
-    const TpRank rank(all, options, tp);
+    TpRank rank(all, options, tp);
+    rank.setup.exec = execs[static_cast<std::size_t>(tp.rank()) % execs.size()];
     const MatrixExchange plan(rank.setup, cuda::gather_matrix_parts(rank.setup), batch_numel);
     cuda::MemoryLedger ledger;
     cuda::GradMemory messages(ledger, true);

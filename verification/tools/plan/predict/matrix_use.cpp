@@ -78,8 +78,8 @@ std::int64_t packed_numel(std::int64_t rows, std::int64_t columns, std::int64_t 
   return (rows + 31 + columns + 31) * inner;
 }
 
-/// Elements for a rank that has the whole of a part: X, X', A, B, in one form F, and packed factors of X X^T, which are the
-/// most.
+/// Elements for a rank that has the whole of a part: X, X', A, B, in one form F, and the packed factors of X X^T, more than
+/// those of other products.
 std::int64_t whole_work_numel(const MatrixShape& part, PolynomialForm form) {
   const std::int64_t m = shorter(part), n = longer(part);
   return 2 * m * n + (form == PolynomialForm::scaled_factor ? 3 : 2) * m * m +
@@ -168,8 +168,8 @@ class SharedMatrix {
     }
   }
 
-  /// Calls flow(to, numel) for elements of the tensor of a TP rank that follow one another there and in the columns of X
-  /// of rank `to`.
+  /// Calls flow(to, numel) for elements that follow one another in the tensor of a TP rank and in the columns of X of
+  /// rank `to`.
   template <class Use>
   void runs(int from, const Use& flow) const {
     const PredictedMatrix::OnTpRank& tensor = matrix_.tp[from];

@@ -53,7 +53,7 @@ struct MatrixUse {
   Exchange there;  ///< directions to the ranks that compute, over comm
   Exchange back;   ///< results, over comm; nothing with MatrixOwners::every
   Exchange tp;     ///< parts of matrices that TP ranks split and do not share, over tp
-  /// Of matrices that they share, over tp: columns of X and back, squares of norms, partial folds of A, rows of A and B.
+  /// Of matrices that they share, over tp: columns of X and back, norms, partial folds of A, rows of A and B.
   Exchange slices, norms, folds, rows;
   std::int64_t out_bytes = 0, in_bytes = 0, gathered_bytes = 0;  ///< message buffers
   std::int64_t whole_bytes =
