@@ -1,8 +1,8 @@
 """A checkpoint, continued in PyTorch, and back: checkpoint.py STATE GRADS FIRST LAST OUT
 
-Needs torch and safetensors. STATE is what `zeroproof checkpoint export` wrote: it becomes the state_dict of a
-torch.optim.AdamW, which makes the steps FIRST to LAST with the gradients that `zeroproof record` wrote. OUT is the
-state after them, for `zeroproof checkpoint import`.
+Needs torch and safetensors, and a run of the rule adamw. STATE is what `zeroproof checkpoint export` wrote: it becomes
+the state_dict of a torch.optim.AdamW, which makes the steps FIRST to LAST with the gradients that `zeroproof record`
+wrote. OUT is the state after them, for `zeroproof checkpoint import`.
 """
 
 import sys
@@ -19,6 +19,9 @@ with safe_open(grads_file, "pt") as grads:
     settings = tomllib.loads(grads.metadata()["settings"])
     micro_batches = settings["run"]["micro_batches"]
     hyper = settings["optimizer"]
+    if hyper["rule"] != "adamw" or hyper["amsgrad"] or any(f"exp_avg_sq.{name}" not in state for name in names):
+        sys.exit(f"checkpoint.py: {state_file} is a state of the rule {hyper['rule']}{' with amsgrad' * hyper['amsgrad']}, "
+                 f"by {grads_file} (it becomes one of torch.optim.AdamW); use a run of adamw")
     parameters = [torch.nn.Parameter(state[f"master.{name}"].clone()) for name in names]
     optimizer = torch.optim.AdamW(parameters, lr=hyper["lr"], betas=(hyper["beta1"], hyper["beta2"]),
                                   eps=hyper["eps"], weight_decay=hyper["weight_decay"])
