@@ -62,6 +62,11 @@ class Bits(unittest.TestCase):
         same_bits(self, step["exp_avg"], np.eye(2, dtype=F) * 2)
         same_bits(self, step["orthogonal"], out)
         same_bits(self, step["master"], np.ones((2, 2), F) - F(0.25) * out)
+        # With other rows in exp_avg it becomes ones, and 1/2 of it beside 1/2 of the gradient is Nesterov's direction.
+        for nesterov, direction in (False, [[1, 1], [1, 1]]), (True, [[1.5, 0.5], [0.5, 1.5]]):
+            step = r.muon(np.eye(2, dtype=F) * 2, np.ones((2, 2), F), np.array([[0, 2], [2, 0]], F), momentum=0.5,
+                          nesterov=nesterov)
+            same_bits(self, step["orthogonal"], r.newton_schulz(np.array(direction, F)))
 
     def test_matrix_products_have_a_fixed_order_and_newton_schulz_orthogonalises(self):
         rng = np.random.default_rng(5)
