@@ -88,6 +88,10 @@ std::vector<MatrixTensor> make_matrix_tensors(const std::vector<std::string>& ad
              "'" + adamw[i] + "' in muon.adamw matches no tensor of two dimensions",
              "it would have no effect", "compare it with the names of the model's tensors");
   }
+  ZP_CHECK(splits.empty() || std::ranges::any_of(matrices, &MatrixTensor::is_matrix),
+           ErrorCode::config, "muon.adamw leaves no matrix to the rule muon",
+           "matrix split '" + splits.front().name + "' would have no effect",
+           "shorten muon.adamw, or use a recipe without matrix splits");
   for (std::size_t i = 0; i < splits.size(); ++i) {
     ZP_CHECK(split_matched[i], ErrorCode::config,
              "matrix split '" + splits[i].name + "' matches no matrix", "it would have no effect",

@@ -88,6 +88,10 @@ void check_muon(const StepSettings& settings) {
                     : "make StepSettings::matrix_tensors with make_matrix_tensors");
   if (!has_matrices) return;
   const auto& [family, newton_schulz, scale, scale_factor] = settings.hyper.muon;
+  check(family != MomentumFamily::ema || settings.hyper.momentum < 1,
+        "momentum is 1 with the family ema of the rule muon",
+        "a gradient has the weight 1 - momentum, so that no matrix would change (R28)",
+        "use a momentum below 1, or the family heavy_ball");
   check(newton_schulz.steps >= 1 && newton_schulz.steps <= 64,
         "muon.steps is " + std::to_string(newton_schulz.steps),
         "it counts steps of the Newton-Schulz iteration (R28)", "use 1 to 64");

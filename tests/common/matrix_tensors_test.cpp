@@ -100,6 +100,8 @@ TEST_CASE("matrix tensors: globs and splits without effect are rejected") {
   refused({"'heads' in muon.adamw matches no tensor of two dimensions"}, {"head.*", "heads"}, {});
   refused({"'*bias' in muon.adamw matches no tensor of two dimensions"}, {"*bias"}, {});
   refused({"matrix split 'a' matches no matrix"}, {}, {rows("a", {"nowhere"}, {1})});
+  refused({"muon.adamw leaves no matrix", "matrix split 'a' would have no effect"}, {"*"},
+          {rows("a", {"*"}, {1})});
   refused({"matrix split 'a' matches no matrix"}, {}, {rows("a", {"*bias", "conv*"}, {1})});
   // Its matrices are those of adamw, or of an earlier split.
   refused({"matrix split 'a' matches no matrix"}, {"head*"}, {rows("a", {"head*"}, {1})});

@@ -252,6 +252,14 @@ TEST_CASE("setup: the rule muon needs its matrices, and settings within R28") {
     refused("muon.eps is", muon([=](Rank& r) { r.setup.hyper.muon.newton_schulz.eps = bad; }));
     refused("muon.scale_factor is", muon([=](Rank& r) { r.setup.hyper.muon.scale_factor = bad; }));
   }
+  const auto with_momentum = [&](MomentumFamily family) {
+    return muon([=](Rank& r) {
+      r.setup.hyper.momentum = 1;
+      r.setup.hyper.muon.family = family;
+    });
+  };
+  refused("momentum is 1 with the family ema", with_momentum(MomentumFamily::ema));
+  taken(with_momentum(MomentumFamily::heavy_ball));
   refused("muon.eps is 5.87747175e-39",
           muon([](Rank& r) { r.setup.hyper.muon.newton_schulz.eps = 0x1p-127; }));
   taken(muon([](Rank& r) { r.setup.hyper.muon.newton_schulz.eps = 0x1p-126; }));

@@ -89,6 +89,10 @@ void validate_muon(const RunConfig& config) {
         "only the rule muon updates matrices", "set optimizer.rule to \"muon\", or leave them out");
     return;
   }
+  ZP_CHECK(o.muon.family != MomentumFamily::ema || o.momentum < 1, ErrorCode::config,
+           "optimizer.momentum is 1 with the family ema of muon",
+           "a gradient has the weight 1 - momentum, so that no matrix would change, rule R28",
+           "use a momentum below 1, or muon.family = \"heavy_ball\"");
   ZP_CHECK(n.steps >= 1 && n.steps <= 64, ErrorCode::config,
            "muon.steps is " + std::to_string(n.steps),
            "it is a number of Newton-Schulz iterations, rule R28", "use 1 to 64");

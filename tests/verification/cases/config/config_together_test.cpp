@@ -200,6 +200,7 @@ TEST_CASE("config: settings of muon are refused out of range, and with another r
       {muon + "[muon]\nscale_factor = 0", "muon.scale_factor is 0"},
       {muon + "[muon]\nscale_factor = nan", "muon.scale_factor is nan"},
       {muon + "[muon]\nrounds_first = true\nfactors = \"fp32\"", "muon.rounds_first is true"},
+      {muon + "momentum = 1", "optimizer.momentum is 1 with the family ema"},
       {"[muon]\nsteps = 4", "is set with the rule adamw"},
       {"[muon]\nfamily = \"heavy_ball\"", "is set with the rule adamw"},
       {"[muon]\nadamw = []", "is set with the rule adamw"},
