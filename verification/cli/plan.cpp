@@ -58,6 +58,20 @@ std::vector<int> groups_of(const std::string& config_file, const PlannedModel& m
       .of_tensor;
 }
 
+/// The [[matrix_split]] of a configuration.
+std::vector<MatrixSplitRule> splits_of(const PlanFlags& flags, const PlanSettings& settings) {
+  if (flags.config_file.empty()) return {};
+  ZP_CHECK(traits_of(settings.hyper.rule).matrices, ErrorCode::config,
+           "--config was given without --owners and --rule muon",
+           "bytes depend on its [[matrix_split]] only", "add --owners or --rule muon");
+  RunConfig config = main_config();
+  apply_toml_file(config, flags.config_file);
+  ZP_CHECK(!config.matrix_splits.empty(), ErrorCode::config,
+           "--config " + flags.config_file + " has no [[matrix_split]]",
+           "nothing else of it is planned", "use the flags of plan, and leave --config out");
+  return config.matrix_splits;
+}
+
 /// Flags of owners that only some layouts use.
 void require_fitting_layout(const PlanFlags& flags, LayoutKind layout) {
   const std::string with = " was given with --layout " + std::string(name(layout));
@@ -97,7 +111,8 @@ int run_owners(PlanFlags flags) {
 int run_plan(const PlanFlags& flags) {
   require_fitting_flags(flags);
   if (flags.owners) return run_owners(flags);
-  const PlanSettings settings = settings_of(flags);
+  PlanSettings settings = settings_of(flags);
+  settings.matrix_splits = splits_of(flags, settings);
   const PlanSections sections = sections_of(flags.counts);
   for (const std::string* file : {&flags.svg_file, &flags.json_file}) {
     if (!file->empty()) check_report_file(*file);
@@ -204,9 +219,10 @@ void add_plan(CommandSet& commands) {
   owners("--layout", flags->layout,
          "with --owners: " + listed(names_of(LayoutKind{})) + " (default: contract)");
   owners("--rank", flags->rank, "with --owners: only this one of the ranks that share the state");
-  owners(
+  command.add(
       "--config", flags->config_file,
-      "with --owners: TOML file with the param groups that deepspeed_flat and greedy distribute");
+      "with --owners: TOML file with the param groups that deepspeed_flat and greedy distribute; "
+      "with --rule muon: TOML file with the splits of matrices");
   bytes("--svg", flags->svg_file, "file for a picture: a bar per stage");
   command.add("--json", flags->json_file,
               "file for all numbers (schema zeroproof-plan/1, zeroproof-owners/1)");

@@ -183,6 +183,8 @@ void check_matrices(const PlanSettings& settings) {
          "use a --grid with 2 or more of them, or leave --matrix-tensor-parallel out");
   refuse(!muon && !settings.adamw.empty(), "a list of adamw's matrices" + rule,
          "only the rule muon has others", "leave --adamw out, or use --rule muon");
+  refuse(!muon && !settings.matrix_splits.empty(), "a split of matrices" + rule,
+         "only the rule muon has them", "leave the splits out, or use --rule muon");
   if (!muon) return;
   refuse(settings.offload.on(), "offload" + rule, "its momentum is orthogonalised in memory",
          "leave --offload out");

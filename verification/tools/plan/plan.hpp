@@ -8,6 +8,7 @@
 
 #include "common/layout/matrix_owners.hpp"
 #include "common/layout/process_grid.hpp"
+#include "common/step/matrix_tensors.hpp"
 #include "common/step/offload.hpp"
 #include "verification/tools/plan/model.hpp"
 #include "verification/tools/plan/predict/memory_model.hpp"
@@ -40,7 +41,8 @@ struct PlanSettings {
   MatrixTensorParallel matrix_tensor_parallel = MatrixTensorParallel::duplicated;
   std::vector<std::string>
       adamw;  ///< rule muon: globs of matrices left to adamw; empty: the usual names
-  std::int64_t micro_batches = 0;  ///< M; 0: one for every data parallel rank
+  std::vector<MatrixSplitRule> matrix_splits;  ///< of the rule muon
+  std::int64_t micro_batches = 0;              ///< M; 0: one for every data parallel rank
   MicroBatchOrder order = MicroBatchOrder::by_stage;
   Windows windows = Windows::off;
   Space space =

@@ -162,6 +162,8 @@ std::string plan_json(const Plan& plan) {
   if (traits_of(s.hyper.rule).matrices) {
     json["settings"]["matrix_owners"] = name(s.matrix_owners);
     json["settings"]["matrix_tensor_parallel"] = name(s.matrix_tensor_parallel);
+    for (const MatrixSplitRule& split : s.matrix_splits)
+      json["settings"]["matrix_splits"].push_back(split.name);
   }
   if (has_scales(s.param_dtype)) {
     json["settings"]["scaling"] = {{"recipe", name(s.scaling.recipe)},

@@ -31,7 +31,10 @@ void add_inputs(std::string& out, const Plan& plan) {
                      name(s.hyper.rule), name(s.param_dtype), name(s.grad_dtype),
                      grouped(s.micro_batches), name(s.order), grouped(s.bucket_numel));
   if (traits_of(s.hyper.rule).matrices) {
-    out += fmt::format("owners of matrices: {}\n", name(s.matrix_owners));
+    out += fmt::format("owners of matrices: {}", name(s.matrix_owners));
+    for (const MatrixSplitRule& split : s.matrix_splits)
+      out += (&split == &s.matrix_splits.front() ? "; split: " : ", ") + split.name;
+    out += '\n';
     if (s.grid.tp > 1)
       out += fmt::format("matrices that TP ranks split: {}\n", name(s.matrix_tensor_parallel));
   }

@@ -90,7 +90,7 @@ std::vector<MatrixTensor> planned_matrix_tensors(const PlanSettings& settings,
     });
     if (settings.adamw.empty() && found) adamw.emplace_back(glob);
   }
-  return make_matrix_tensors(adamw, {}, undistributed);
+  return make_matrix_tensors(adamw, settings.matrix_splits, undistributed);
 }
 
 std::vector<MatrixUse> planned_matrices(const PlanSettings& settings, const PlannedModel& model,

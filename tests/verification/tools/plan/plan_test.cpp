@@ -212,6 +212,38 @@ TEST_CASE("a plan that is small enough is measured, to the byte") {
   CHECK_FALSE(nlohmann::json::parse(folder.read("p.json")).at("stages").at(0).contains("measured"));
 }
 
+TEST_CASE("a plan of split matrices is measured, to the byte") {
+  const TemporaryFolder folder;
+  const std::string muon = "[optimizer]\nrule = \"muon\"\nmomentum = 0.95\n";
+  const std::string config = quoted(folder.write(
+      "splits.toml",
+      muon +
+          "[[matrix_split]]\nname = \"heads\"\nmatch = [\"*.query.weight\"]\ncolumns = [5, 5, 5]\n"
+          "[[matrix_split]]\nname = \"gate\"\nmatch = [\"*.up.weight\"]\ncolumns = [1, 36]\n"));
+  const std::string plan = "plan byte_gpt_tiny --grid 3x1x1 --rule muon --measure --json " +
+                           quoted(folder.file("p.json")) + " ";
+  for (const std::string owners : {"every", "balanced"}) {
+    CAPTURE(owners);
+    std::vector<double> products;  // of Newton-Schulz, on one rank
+    for (const std::string& splits : {std::string(), " --config " + config}) {
+      const CliResult run = run_cli(plan + "--matrix-owners " + owners + splits);
+      CAPTURE(run.out);
+      CHECK(run.exit_code == 0);
+      CHECK((run.out.find("; split: heads, gate") != std::string::npos) == !splits.empty());
+      const nlohmann::json json = nlohmann::json::parse(folder.read("p.json"));
+      CHECK(json.at("settings").contains("matrix_splits") == !splits.empty());
+      for (const nlohmann::json& stage : json.at("stages"))
+        CHECK(stage.at("measured").at("bytes_apart") == 0);
+      products.push_back(json.at("stages").at(1).at("matrices").at("products").at("mean"));
+    }
+    CHECK(products.at(0) > products.at(1));
+  }
+  expect_refusal("plan byte_gpt_tiny --config " + config, "without --owners and --rule muon");
+  expect_refusal(
+      "plan byte_gpt_tiny --rule muon --config " + quoted(folder.write("none.toml", muon)),
+      "has no [[matrix_split]]");
+}
+
 TEST_CASE("the measured bytes are compared with the plan figure by figure") {
   StagePlan stage;
   CHECK(bytes_apart(stage) == 0);
