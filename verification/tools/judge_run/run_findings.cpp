@@ -165,7 +165,7 @@ Result RunFindings::result(const std::string& program, const std::string& replay
   r.group = std::string(name(phase_));
   r.side = program;
   r.exactness = named_ ? "named" : by_bound ? "bounded" : "bitwise";
-  r.held_to = by_bound ? "any-order" : "contract";
+  r.held_to = named_ ? "settings" : by_bound ? "any-order" : "contract";
   r.replay = replay;
   r.compared = compared_;
   r.differing = differing_;

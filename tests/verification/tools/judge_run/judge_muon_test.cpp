@@ -175,6 +175,7 @@ TEST_CASE("judge-run: a step of torch.optim.Muon is named, whole, in shards and 
       CAPTURE(result.reason);
       CHECK(result.status == Status::pass);
       CHECK(result.exactness == "named");
+      CHECK(result.held_to == "settings");
       CHECK(result.reason == "muon: named torch-muon");
       CHECK(result.worst_ratio <= 1);
       CHECK(result.compared == 2 * run.numel());
