@@ -69,8 +69,10 @@ TraceSettings settings_for(int stage, int world, std::int64_t micro_batches, Upd
 }  // namespace
 
 TEST_CASE("the text of a small trace is the committed one") {
-  // zeroproof trace --stage 1 --world 2 --micro-batches 3 --rule sgd, with its memory map
-  const StepTrace trace = trace_step(settings_for(1, 2, 3, UpdateRule::sgd));
+  // zeroproof trace --stage 1 --world 2 --micro-batches 3 --rule sgd --steps 1, with its memory map
+  TraceSettings settings = settings_for(1, 2, 3, UpdateRule::sgd);
+  settings.steps = 1;
+  const StepTrace trace = trace_step(settings);
   CHECK(trace_text(trace, false) + "\n" + memory_map_text(trace) ==
         read_file(source_folder() + "/tests/verification/tools/trace/trace_golden.txt"));
 }
