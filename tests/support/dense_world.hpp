@@ -70,4 +70,24 @@ inline void check_against_dense(const World& world, const std::string& what = ""
   check_world(world, dense_truth(world), what);
 }
 
+/// Both have the same bits in these buffers after every step, a NaN being one value.
+inline void check_same_results(const WorldTruth& a, const WorldTruth& b,
+                               std::initializer_list<BufferId> buffers) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t step = 1; step < a.size(); ++step) {
+    CAPTURE(step);
+    for (const BufferId id : buffers) {
+      CAPTURE(name(id));
+      const TensorView want = a[step].at(id), got = b[step].at(id);
+      REQUIRE(want.numel == got.numel);
+      std::int64_t wrong = 0;
+      for (std::int64_t i = 0; i < want.numel; ++i) {
+        const bool same = element_bits(want, i) == element_bits(got, i);
+        wrong += same || (is_nan(want, i) && is_nan(got, i)) ? 0 : 1;
+      }
+      CHECK(wrong == 0);
+    }
+  }
+}
+
 }  // namespace zeroproof::tests

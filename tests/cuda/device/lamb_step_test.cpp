@@ -1,21 +1,18 @@
-// Steps of LAMB on a device (R6): ratios and masters of plain loops on one rank; the bits of the
+// Steps of LAMB on a device (R6): ratios and masters of the reference on one rank; the bits of the
 // host on every partition, in phases, in two passes, enqueued, replayed and offloaded.
 
 #include <doctest.h>
 
-#include <cstring>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "tests/cuda/device/enqueued_support.hpp"
-#include "tests/cuda/device_place.hpp"
-#include "tests/cuda/lamb_loops.hpp"
 #include "tests/cuda/optimizer/production_world.hpp"
 #include "tests/cuda/optimizer/state_formats.hpp"
 #include "tests/cuda/optimizer/state_tensors.hpp"
+#include "tests/support/dense_world.hpp"
 
 namespace lamb_step_test {
 
@@ -23,7 +20,6 @@ namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
-using device_test::LambOperands;
 
 /// Two groups, one without decay.
 World lamb_world(const Grid& grid) {
@@ -39,76 +35,13 @@ World lamb_world(const Grid& grid) {
   return world;
 }
 
-/// Values of one tensor of one rank.
-template <class T = float>
-std::vector<T> values(const StepTruth& truth, BufferId id, std::int64_t begin, std::int64_t numel) {
-  std::vector<T> of_tensor(numel);
-  if (numel > 0) {
-    std::memcpy(of_tensor.data(), static_cast<const T*>(truth.at(id).data) + begin,
-                of_tensor.size() * sizeof(T));
-  }
-  return of_tensor;
-}
-
-std::ptrdiff_t num_different(const std::vector<float>& a, const std::vector<float>& b) {
-  std::ptrdiff_t count = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) count += device_test::same(a[i], b[i]) ? 0 : 1;
-  return count;
-}
-
-/// Every step from the state before it, its G, its scalars and its clip coefficient.
-void check_by_loops(const World& world, const WorldTruth& truth) {
-  const FlatLayout layout(world.tensors.params);
-  const OptimizerSetup& setup = world.setup;
-  const bool per_tensor = setup.missing_grad == MissingGrad::skip;
-  for (std::size_t step = 1; step < truth.size(); ++step) {
-    const StepTruth &before = truth[step - 1], &after = truth[step];
-    for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
-      CAPTURE(step);
-      CAPTURE(t);
-      const TensorSlot& slot = layout.tensors()[t];
-      const auto i = static_cast<std::int64_t>(t);
-      const auto of = [&](const StepTruth& from, BufferId id) {
-        return values(from, id, slot.begin, slot.numel);
-      };
-      const auto one = [&](const StepTruth& from, BufferId id, auto zero) {
-        return values<decltype(zero)>(from, id, i, 1)[0];
-      };
-      std::vector<float> grad = of(after, BufferId::grad_sum),
-                         master = of(before, BufferId::master), m = of(before, BufferId::exp_avg),
-                         v = of(before, BufferId::exp_avg_sq);
-      const bool updated =
-          after.applied && (!per_tensor || one(after, BufferId::tensor_steps, 0UL) !=
-                                               one(before, BufferId::tensor_steps, 0UL));
-      float ratio = after.applied ? 1.0F : one(before, BufferId::trust_ratio, 0.0F);
-      if (updated) {
-        const auto scalars = values<StepScalars>(after, BufferId::step_scalars,
-                                                 per_tensor ? i : setup.groups.of(i), 1)[0];
-        const float clip_coef = values(after, BufferId::clip_coef, 0, 1)[0];
-        for (float& g : grad) {
-          g = g * scalars.inv_scale;
-          g = g * clip_coef;
-        }
-        const LambOperands operands{grad, master, m, v};
-        ratio = device_test::lamb_ratio_of(scalars, setup.hyper.maximize, operands);
-        device_test::lamb_by_loop(scalars, setup.hyper.maximize, ratio, operands);
-        if (slot.numel > 1 && setup.on_nonfinite == OnNonfinite::skip) CHECK(ratio != 1);
-      }
-      CHECK(device_test::same(one(after, BufferId::trust_ratio, 0.0F), ratio));
-      CHECK(num_different(of(after, BufferId::master), master) == 0);
-      CHECK(num_different(of(after, BufferId::exp_avg), m) == 0);
-      CHECK(num_different(of(after, BufferId::exp_avg_sq), v) == 0);
-    }
-  }
-}
-
 EnqueuedRank::Params long_params() {
   return {{"a", {70}}, {"none", {0}}, {"b", {67, 1024}}, {"c", {1}}};
 }
 
 }  // namespace
 
-TEST_CASE("LAMB on a device: one rank has the ratios and the state of plain loops") {
+TEST_CASE("LAMB on a device: one rank has the ratios and the state of the reference") {
   if (!cuda::device::device_info().answers) return;
   for (const bool fused : {false, true}) {
     for (const MissingGrad missing : {MissingGrad::zero, MissingGrad::skip}) {
@@ -121,7 +54,9 @@ TEST_CASE("LAMB on a device: one rank has the ratios and the state of plain loop
         world.setup.on_nonfinite = on_nonfinite;
         world.setup.hyper.maximize = fused;
         world.make = production(fused, Space::device);
-        check_by_loops(world, truth_of_one_rank(world));
+        check_same_results(
+            dense_truth(world), truth_of_one_rank(world),
+            {BufferId::trust_ratio, BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq});
       }
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Expected results of a step, computed by the oracle on whole tensors, without pieces, passes or a
-// device.
+// Expected results of a step, computed by the oracle on whole tensors (the norms of LAMB by the
+// reference), without pieces, passes or a device.
 
 #include <bit>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include <limits>
 #include <vector>
 
+#include "reference/operations.hpp"
 #include "tests/cuda/device/step_passes_case.hpp"
-#include "tests/cuda/lamb_loops.hpp"
 #include "tests/oracle/oracle_limbs.hpp"
 #include "tests/oracle/oracle_rules.hpp"
 #include "tests/support/values.hpp"
@@ -171,10 +171,12 @@ inline void StepTruth::update(std::size_t part) {
   } else if (h.rule == UpdateRule::sgd_ema) {
     tests::sgd_ema_by_oracle({h.maximize}, s, g, of(master), of(exp_avg));
   } else if (h.rule == UpdateRule::lamb) {
-    const LambOperands all{g, of(master), of(exp_avg), of(exp_avg_sq)};
+    TrustNorms norms;
+    reference::lamb_norms({}, {h.maximize}, s, g, of(master), of(exp_avg), of(exp_avg_sq), norms);
     // The other ranks of a tensor that this one does not count have not added anything.
-    ratios[part] = c.parts[part].counted ? lamb_ratio_of(s, h.maximize, all) : 1;
-    lamb_by_loop(s, h.maximize, ratios[part], all);
+    ratios[part] = c.parts[part].counted ? reference::lamb_trust_ratio(s, norms) : 1;
+    tests::lamb_by_oracle({h.maximize}, s, ratios[part], g, of(master), of(exp_avg),
+                          of(exp_avg_sq));
   } else {
     tests::lion_by_oracle({h.maximize}, s, g, of(master), of(exp_avg));
   }
