@@ -20,22 +20,19 @@ template <class T>
 struct FormatOf;
 template <>
 struct FormatOf<bf16> {
-  static constexpr int num_bits = 16, fraction_bits = 7, bias = 127, overflow = 0x7F80,
-                       first_nan = 0x7F81;
+  static constexpr int num_bits = 16, overflow = 0x7F80, first_nan = 0x7F81;
 };
 template <>
 struct FormatOf<fp16> {
-  static constexpr int num_bits = 16, fraction_bits = 10, bias = 15, overflow = 0x7C00,
-                       first_nan = 0x7C01;
+  static constexpr int num_bits = 16, overflow = 0x7C00, first_nan = 0x7C01;
 };
 template <>
 struct FormatOf<e4m3> {
-  static constexpr int num_bits = 8, fraction_bits = 3, bias = 7, overflow = 0x7E, first_nan = 0x7F;
+  static constexpr int num_bits = 8, overflow = 0x7E, first_nan = 0x7F;
 };
 template <>
 struct FormatOf<e5m2> {
-  static constexpr int num_bits = 8, fraction_bits = 2, bias = 15, overflow = 0x7B,
-                       first_nan = 0x7D;
+  static constexpr int num_bits = 8, overflow = 0x7B, first_nan = 0x7D;
 };
 
 template <class Format>

@@ -1,4 +1,4 @@
-// Device norms against the contract: odd sizes, every alignment, values that are not finite,
+// Device norms against the reference: odd sizes, every alignment, values that are not finite,
 // initial limbs with carries. Skipped without a usable device; tests/cuda/device/sim runs the same
 // file on the simulated device.
 
@@ -11,7 +11,8 @@
 
 #include "cuda/device/kernels/gradients/norm_pieces.hpp"
 #include "cuda/device/operations.hpp"
-#include "tests/cuda/gradients/device_expected_norm.hpp"
+#include "reference/operations.hpp"
+#include "tests/cuda/device_place.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
 
@@ -36,23 +37,15 @@ NormLimbs limbs_with_carries() {
   return limbs;
 }
 
-/// start + deposits, normalised. Normalising start first keeps clear of every overflow.
-NormLimbs expected_limbs(NormLimbs start, const NormLimbs& deposits) {
-  normalise(start);
-  for (std::size_t i = 0; i < start.limbs.size(); ++i) start.limbs[i] += deposits.limbs[i];
-  start.nan_count += deposits.nan_count;
-  start.inf_count += deposits.inf_count;
-  normalise(start);
-  return start;
-}
-
-void check_norm(GradNormAccumulateFn* implementation, const Place<float>& grad,
-                const NormLimbs& deposits) {
+void check_norm(GradNormAccumulateFn* implementation, GradNormAccumulateFn* expected,
+                const Place<float>& grad) {
   for (const NormLimbs& start : {NormLimbs{}, limbs_with_carries()}) {
-    NormLimbs actual = start;
+    NormLimbs actual = start, want = start;
     implementation(exec, grad.span(), actual);
-    normalise(actual);
-    CHECK(actual == expected_limbs(start, deposits));
+    expected({}, grad.span(), want);
+    reference::grad_norm_normalise(actual);
+    reference::grad_norm_normalise(want);
+    CHECK(actual == want);
   }
 }
 
@@ -64,28 +57,28 @@ void magnitudes_in_pieces(const Exec& /*exec*/, Span<const float> grad, NormLimb
 }
 
 void check_norms(const Place<float>& grad) {
-  check_norm(on_device<device::grad_norm_accumulate>, grad, expected_chunks(grad.span()));
-  check_norm(on_device<device::grad_norm_exact_accumulate>, grad,
-             expected_exact(oracle_exact_add_squares, grad.span()));
-  check_norm(on_device<squares_in_pieces>, grad,
-             expected_exact(oracle_exact_add_squares, grad.span()));
-  check_norm(on_device<magnitudes_in_pieces>, grad,
-             expected_exact(oracle_exact_add_magnitudes, grad.span()));
-  check_norm(on_device<device::grad_abs_accumulate>, grad,
-             expected_exact(oracle_exact_add_magnitudes, grad.span()));
+  check_norm(on_device<device::grad_norm_accumulate>, reference::grad_norm_accumulate, grad);
+  check_norm(on_device<device::grad_norm_exact_accumulate>, reference::grad_norm_exact_accumulate,
+             grad);
+  check_norm(on_device<squares_in_pieces>, reference::grad_norm_exact_accumulate, grad);
+  check_norm(on_device<magnitudes_in_pieces>, reference::grad_abs_accumulate, grad);
+  check_norm(on_device<device::grad_abs_accumulate>, reference::grad_abs_accumulate, grad);
 }
 
 void check_max(Span<const float> grad, std::uint32_t start) {
-  std::uint32_t amax = start;
+  std::uint32_t amax = start, want = start;
   on_device<device::grad_max_accumulate>(exec, grad, amax);
-  CHECK(amax == oracle_max_bits(grad.data(), grad.size(), start));
+  reference::grad_max_accumulate({}, grad, want);
+  CHECK(amax == want);
 }
 
 /// Within the bound of the contract of a sum in extended precision.
 void check_p(Span<const float> grad, double p) {
   CAPTURE(p);
   long double sum = 0;
-  const double amax = oracle_max_finish(oracle_max_bits(grad.data(), grad.size(), 0));
+  std::uint32_t largest = 0;
+  reference::grad_max_accumulate({}, grad, largest);
+  const double amax = reference::grad_max_finish(largest);
   for (const float x : grad)
     sum += std::pow(std::fabs(static_cast<long double>(x)) / amax, static_cast<long double>(p));
   const long double expected = amax * std::pow(sum, 1 / static_cast<long double>(p));

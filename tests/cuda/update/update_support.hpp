@@ -103,14 +103,15 @@ inline std::vector<UpdateCall> update_calls() {
                   options.momentum ? b.exp_avg.span() : Span<float>());
           });
         }
-        calls.push_back([=](const Implementations& f, const Exec& exec, UpdateBuffers& b) {
-          f.sgd_ema(exec, {maximize}, c, b.grad.span(), b.master.span(), b.exp_avg.span());
-        });
-        calls.push_back([=](const Implementations& f, const Exec& exec, UpdateBuffers& b) {
-          f.lion(exec, {maximize}, c, b.grad.span(), b.master.span(), b.exp_avg.span());
-        });
       }
-      for (const float ratio : {1.0F, 0.37F, -0.0F, HUGE_VALF, std::nanf("")}) {
+      const StepScalars c = distinct_scalars(has_decay, has_decay);  // is_first is not read
+      calls.push_back([=](const Implementations& f, const Exec& exec, UpdateBuffers& b) {
+        f.sgd_ema(exec, {maximize}, c, b.grad.span(), b.master.span(), b.exp_avg.span());
+      });
+      calls.push_back([=](const Implementations& f, const Exec& exec, UpdateBuffers& b) {
+        f.lion(exec, {maximize}, c, b.grad.span(), b.master.span(), b.exp_avg.span());
+      });
+      for (const float ratio : {0.37F, -0.0F, HUGE_VALF}) {
         calls.push_back([=](const Implementations& f, const Exec& exec, UpdateBuffers& b) {
           f.lamb(exec, {maximize}, s, ratio, b.grad.span(), b.master.span(), b.exp_avg.span(),
                  b.exp_avg_sq.span());
