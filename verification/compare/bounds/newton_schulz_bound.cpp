@@ -473,7 +473,7 @@ double NewtonSchulzBound::ratio(Span<const float> candidate) const {
     squares += off * off;
   }
   if (!exact_.empty() && std::isnan(exact_[0])) return all_nan ? 0 : no_bound;
-  if (squares == 0) return 0;
+  if (squares == 0 || !(distance_ < no_bound)) return 0;
   const auto off = static_cast<double>(std::sqrt(squares));
   return std::isfinite(off) ? off / distance_ : no_bound;
 }

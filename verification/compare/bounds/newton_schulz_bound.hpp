@@ -52,7 +52,7 @@ class NewtonSchulzBound {
   bool vacuous() const { return !(distance_ < norm_); }
 
   /// |candidate - exact| / distance, in the Frobenius norm: above 1 if no permitted implementation results in it. With a
-  /// NaN result: 0 if all of candidate is NaN, infinite otherwise.
+  /// NaN result: 0 if all of candidate is NaN, infinite otherwise. 0 without a bound.
   double ratio(Span<const float> candidate) const;
   /// One element, which may have the whole distance.
   ElementBound element(std::int64_t index) const;

@@ -525,6 +525,7 @@ TEST_CASE(
   const Shape shape{48, 48};
   const NewtonSchulzBound bound = bound_of({}, shape, matrix_of(0, shape, draw));
   CHECK(bound.vacuous());
+  CHECK(ratio_of(bound, Values(48 * 48, std::numeric_limits<float>::infinity())) == 0);
   CHECK_FALSE(bound.element(0).judged);
 }
 

@@ -93,6 +93,11 @@ int32_t momentum(const zeroproof_call* call) {
   return 0;
 }
 
+/// A setting that is no fp32 number.
+double wide(const zeroproof_call* call, const char* name) {
+  return zeroproof_find_setting(call, name)->value.real;
+}
+
 int32_t newton_schulz(const zeroproof_call* call) {
   const auto whole = [&](const char* name) { return zeroproof_integer(call, name, 0); };
   const NewtonSchulzOptions options = {static_cast<NewtonSchulzSet>(whole("coefficients")),
@@ -100,7 +105,7 @@ int32_t newton_schulz(const zeroproof_call* call) {
                                        static_cast<PolynomialForm>(whole("form")),
                                        static_cast<MatrixFactors>(whole("factors")),
                                        static_cast<NormFloor>(whole("floor")),
-                                       zeroproof_real(call, "eps", 0),
+                                       wide(call, "eps"),
                                        flag(call, "rounds_first")};
   ops().newton_schulz(exec(call), options, whole("rows"), whole("columns"), in(call, 0),
                       get(call, 1));
@@ -110,7 +115,7 @@ int32_t newton_schulz(const zeroproof_call* call) {
 int32_t muon_step_size(const zeroproof_call* call) {
   MuonSettings settings;
   settings.scale = static_cast<MuonScale>(zeroproof_integer(call, "scale", 0));
-  settings.scale_factor = zeroproof_real(call, "scale_factor", 0);
+  settings.scale_factor = wide(call, "scale_factor");
   for (std::int64_t i = 0; i < zeroproof_numel(&call->operands[2]); ++i) {
     const std::int64_t rows = in<std::uint32_t>(call, 0)[i],
                        columns = in<std::uint32_t>(call, 1)[i];

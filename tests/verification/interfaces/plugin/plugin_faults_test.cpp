@@ -139,6 +139,17 @@ TEST_CASE("nightly: plug-in faults: the judge finds production's faults in opera
   CHECK(plugin_caught == implementation_caught);
 }
 
+TEST_CASE("nightly: plug-in faults: without one the library reads settings in fp64") {
+  for (const char* name : {"newton_schulz", "muon_step_size"}) {
+    CAPTURE(name);
+    const std::vector<Result> results = judged(*find_op(name), *plugin_candidate(library("")), "");
+    for (const Result& result : results) {
+      CAPTURE(result.reason);
+      CHECK(result.status == Status::pass);
+    }
+  }
+}
+
 TEST_CASE("nightly: plug-in faults: the judge finds each at its place in a step") {
   int planted = 0, caught = 0;
   for (const Fault* fault : faults_of_operations()) {
