@@ -43,9 +43,9 @@ py::Dict describe_operation(const std::string& name, const std::string& dtype) {
   for (int v = 0; v < static_cast<int>(op.variants.size()); ++v) {
     variants.append(py::make_tuple(op.variants[v], dict_of(settings_of(op, v))));
     if (!op.earlier) continue;
-    CallShape shape;
+    verification::CallShape shape;
     shape.variant = v;
-    for (const int one : op.earlier(OpCall(op, shape)))
+    for (const int one : op.earlier(verification::OpCall(op, shape)))
       earlier.append(py::make_tuple(one, dict_of(settings_of(op, one))));
   }
   py::List fills;
