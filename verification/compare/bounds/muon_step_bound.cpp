@@ -33,7 +33,6 @@ std::optional<double> muon_step_share(const OptimizerHyper& hyper, double scale,
   const Real divisor = options.floor == NormFloor::add
                            ? norm + static_cast<Real>(options.eps)
                            : std::max(norm, static_cast<Real>(options.eps));
-  if (!(norm > 0)) return std::nullopt;
   Real distance = 0;
   std::vector<double> orthogonal;
   for (const PolynomialForm form :
