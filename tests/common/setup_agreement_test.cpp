@@ -208,9 +208,7 @@ TEST_CASE("same setup: the rule muon") {
        }},
       {"matrix_owners", [](Rank& r) { r.setup.matrix_owners = MatrixOwners::balanced; }},
       {"matrix_tensor_parallel",
-       [](Rank& r) {
-         r.setup.matrix_tensor_parallel = MatrixTensorParallel::distributed;
-       }},
+       [](Rank& r) { r.setup.matrix_tensor_parallel = MatrixTensorParallel::distributed; }},
   });
   // Every member of a matrix.
   for (const MatrixTensor& other : {MatrixTensor{true, true, {1, 2}}, MatrixTensor{true, false, {}},

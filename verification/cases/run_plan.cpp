@@ -309,10 +309,10 @@ void check_matrices(const RunConfig& config, const CaseSpec& spec) {
   if (config.matrix_tensor_parallel == MatrixTensorParallel::duplicated) return;
   const std::string what = "muon.tensor_parallel is \"distributed\"";
   const char* const remedy = ", or leave muon.tensor_parallel out";
-  ZP_CHECK(spec.implementation.space == Space::host && !spec.implementation.foreign,
-           ErrorCode::config,
-           what + " with the candidate " + std::string(name(spec.implementation)),
-           "it orthogonalises whole matrices alone", std::string("use host or host-fused") + remedy);
+  ZP_CHECK(
+      spec.implementation.space == Space::host && !spec.implementation.foreign, ErrorCode::config,
+      what + " with the candidate " + std::string(name(spec.implementation)),
+      "it orthogonalises whole matrices alone", std::string("use host or host-fused") + remedy);
   ZP_CHECK(spec.place.grid && spec.place.grid->tp > 1, ErrorCode::config,
            what + " with one TP rank", "no other rank has a part of its matrices",
            std::string("use a grid with 2 or more of them, as --grid 1x1x2") + remedy);
