@@ -39,8 +39,10 @@ std::string op_hint(const Op& op, std::size_t k, const OpCall& pristine, const O
 }  // namespace
 
 std::string shape_text(const Op& op, const CallShape& shape) {
+  const auto variant = static_cast<std::size_t>(shape.variant), listed = op.variants.size();
   return "numel " + std::to_string(shape.numel) + ", offset " + std::to_string(shape.offset) +
-         ", variant " + op.variants[shape.variant] + ", threads " +
+         ", variant " + op.variants[variant % listed] +
+         (variant < listed ? "" : " with fewer steps") + ", threads " +
          std::to_string(shape.num_threads) + ", fill index " + std::to_string(shape.first_index) +
          ", seed " + std::to_string(shape.seed);
 }

@@ -54,7 +54,7 @@ class OpJudge {
   void run(const OpCall& pristine) {
     if (over_) return;
     candidate_ = pristine.fresh();
-    if (const std::optional<std::string> why = declines(*candidate_, pristine))
+    if (const std::optional<std::string> why = declines(*candidate_))
       leave_out(pristine.shape(), *why);
   }
 
@@ -140,7 +140,7 @@ class OpJudge {
 
  private:
   /// Runs the candidate on a call. The reason if it does not support it.
-  std::optional<std::string> declines(OpCall& call, const OpCall& pristine) {
+  std::optional<std::string> declines(OpCall& call) {
     const auto begin = Clock::now();
     std::optional<std::string> why;
     try {
@@ -150,7 +150,7 @@ class OpJudge {
         why = failure.what();
       else
         end(failure.status(),
-            std::string(failure.what()) + " (" + shape_text(*spec_.op, pristine.shape()) + ")");
+            std::string(failure.what()) + " (" + shape_text(*spec_.op, call.shape()) + ")");
     } catch (const Error& error) {
       end(error.code() == ErrorCode::unavailable ? Status::skipped : Status::error, error.what());
     } catch (const std::exception& error) {
@@ -165,7 +165,7 @@ class OpJudge {
     for (const int variant : spec_.op->earlier(pristine)) {
       OpCall& call = candidate_->earlier.emplace_back(pristine.fresh(variant));
       const bool taken = expectation_ == nullptr || expectation_->takes(*spec_.op, call);
-      if (!taken || declines(call, pristine) || over_) return candidate_->earlier.clear();
+      if (!taken || declines(call) || over_) return candidate_->earlier.clear();
       const std::string damage = call.damage(pristine);
       if (!damage.empty()) judge_.note(place(pristine, "", damage));
     }
