@@ -176,7 +176,7 @@ void check_matrices(const PlanSettings& settings) {
   refuse(!muon && settings.matrix_owners != MatrixOwners::every, "an owner of matrices" + rule,
          "only the rule muon has them", "leave --matrix-owners out, or use --rule muon");
   const bool distributed = settings.matrix_tensor_parallel == MatrixTensorParallel::distributed;
-  refuse(!muon && distributed, "distributed matrices" + rule, "only the rule muon has them",
+  refuse(!muon && distributed, "a distribution of matrices" + rule, "only the rule muon has it",
          "leave --matrix-tensor-parallel out, or use --rule muon");
   refuse(distributed && settings.grid.tp == 1, "distributed matrices were planned with one TP rank",
          "no other rank has a part of them",

@@ -244,6 +244,23 @@ TEST_CASE("a plan of split matrices is measured, to the byte") {
       "has no [[matrix_split]]");
 }
 
+TEST_CASE("a plan of distributed matrices has their exchange, and needs TP ranks") {
+  const std::string flag = " --matrix-tensor-parallel distributed";
+  const std::string plan = "plan byte_gpt --grid 2x1x4 --stage 1 --rule muon";
+  const CliResult distributed = run_cli(plan + flag), duplicated = run_cli(plan);
+  CHECK(distributed.exit_code == 0);
+  CHECK(widest(distributed.out) <= 100);
+  for (const char* line :
+       {"  columns of X ", "  norms of matrices ", "  partial folds ", "  rows of A and B "}) {
+    CHECK(distributed.out.find(line) != std::string::npos);
+    CHECK(duplicated.out.find(line) == std::string::npos);
+  }
+  CHECK(distributed.out.find("  TP directions ") == std::string::npos);
+  CHECK(duplicated.out.find("  TP directions ") != std::string::npos);
+  expect_refusal(run_cli("plan byte_gpt --grid 4x1x1 --rule muon" + flag), "with one TP rank");
+  expect_refusal(run_cli("plan byte_gpt --grid 1x1x2" + flag), "with the rule adamw");
+}
+
 TEST_CASE("the measured bytes are compared with the plan figure by figure") {
   StagePlan stage;
   CHECK(bytes_apart(stage) == 0);
