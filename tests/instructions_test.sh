@@ -53,6 +53,8 @@ cat >"$folder/scan.awk" <<'AWK'
     else if (name !~ allowed || op !~ /d$/) bad(op)
   } else if (op ~ /^v?r(cp|sqrt)(14|28)?[ps][sdh]/ || op ~ /^vexp2/ || op ~ /^vreduce[ps]/) {
     bad(op)
+  } else if (op ~ /^vdpbf16/ && name ~ products) {
+    ++chained
   } else if (op ~ /^vcvtne2?ps2bf16/ || op ~ /^vdpbf16/) {
     bad(op)
   } else if (op ~ /^f(add|sub|subr|mul|div|divr|sqrt|iadd|isub|imul|idiv)[psl]*$/) {

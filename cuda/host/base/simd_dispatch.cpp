@@ -25,6 +25,20 @@ extern const LayerKernels layer_table;
 extern const ActivationKernels activations;
 extern const MatrixKernels matrix_table;
 }  // namespace x86_64_v4
+namespace x86_64_v4_bf16 {
+extern const MatrixKernels matrix_table;
+}  // namespace x86_64_v4_bf16
+
+namespace {
+
+/// Whether x86-64-v4 is more on this processor: two terms of a matrix product in an instruction.
+bool has_pairs() {
+  static const bool has =
+      __builtin_cpu_supports("avx512bf16") && x86_64_v4_bf16::matrix_table.has_pairs();
+  return has;
+}
+
+}  // namespace
 #endif
 
 const SimdKernels& simd_kernels(Isa isa) {
@@ -57,7 +71,8 @@ const ActivationKernels& activation_kernels(Isa isa) {
 const MatrixKernels& matrix_kernels(Isa isa) {
   if (isa == Isa::best) isa = best_isa();
 #if defined(ZP_ISA_VARIANTS)
-  if (isa == Isa::x86_64_v4) return x86_64_v4::matrix_table;
+  if (isa == Isa::x86_64_v4)
+    return has_pairs() ? x86_64_v4_bf16::matrix_table : x86_64_v4::matrix_table;
   if (isa == Isa::x86_64_v3) return x86_64_v3::matrix_table;
 #endif
   return x86_64::matrix_table;

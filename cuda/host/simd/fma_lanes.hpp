@@ -20,6 +20,14 @@ inline FmaLanes fma_add(FmaLanes a, FmaLanes b) { return _mm512_add_ps(a, b); }
 inline FmaLanes matrix_product_fma(FmaFactor x, FmaFactor y, FmaLanes s) {
   return _mm512_fmadd_ps(x, y, s);
 }
+#if defined(__AVX512BF16__)
+/// Two steps of 16 chains: the upper halves of x and y are the values of bf16 of the first term, the lower halves those
+/// of the second. Each is rounded once, but subnormal values and results count as zero.
+inline FmaLanes matrix_product_pair(FmaFactor x, FmaFactor y, FmaLanes s) {
+  const auto pairs = [](FmaFactor words) { return __builtin_bit_cast(__m512bh, words); };
+  return _mm512_dpbf16_ps(s, pairs(x), pairs(y));
+}
+#endif
 
 #elif defined(__FMA__)
 

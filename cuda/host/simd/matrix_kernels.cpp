@@ -7,6 +7,13 @@
 namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 namespace {
 
+// Copies of a loop, so that its arrays become registers.
+#if defined(__clang__)
+#define ZP_UNROLLED _Pragma("unroll")
+#else
+#define ZP_UNROLLED _Pragma("GCC unroll 16")
+#endif
+
 // A tile is accumulated in registers.
 #if defined(__AVX512F__)
 constexpr int tile_rows = 14, tile_registers = 2;
@@ -16,12 +23,12 @@ constexpr int tile_rows = 6, tile_registers = 2;
 constexpr int tile_rows = 4, tile_registers = 1;
 #endif
 constexpr int tile_columns = tile_registers * fma_width;
-constexpr std::int64_t tile_numel = std::int64_t{tile_rows} * tile_columns;
 static_assert(tile_rows <= 32 && tile_columns <= 32);  // panels_numel() relies on it
-// Terms of a chain at a time: its panels stay in the first cache.
-constexpr std::int64_t most_terms = 256;
+constexpr std::int64_t tile_numel = std::int64_t{tile_rows} * tile_columns;
+// Words of a chain at a time: its panels stay in the first cache.
+constexpr std::int64_t most_words = 256;
 // Packed at a time.
-constexpr std::int64_t strip_terms = 64;
+constexpr std::int64_t strip_words = 128;
 constexpr std::int64_t most_lanes = tile_rows > tile_columns ? tile_rows : tile_columns;
 
 inline float rounded_to_bf16(float value) {
@@ -36,111 +43,175 @@ inline float rounded(float value) {
   return rounds ? rounded_to_bf16(value) : value;
 }
 
-/// panel[q * lanes + l] = strip[l * strip_terms + q]
-void transpose_strip(const float* strip, std::int64_t lanes, std::int64_t terms, float* panel) {
+/// Two values of bf16, of which a product takes `first` first.
+inline float pair_word(float first, float second) {
+  return float_of(bits_of(rounded_to_bf16(first)) | bits_of(rounded_to_bf16(second)) >> 16);
+}
+
+/// 1 for values whose products with other values may be no multiple of 2^-126.
+inline std::uint32_t is_tiny(float value) {
+  const std::uint32_t magnitude = bits_of(value) & 0x7FFFFFFFU;
+  return magnitude - 1U < bits_of(0x1p-56F) - 1U ? 1 : 0;
+}
+
+/// to[q * to_step + l] = from[l * from_step + q] for l < rows, q < columns
+void transpose_part(const float* from, std::int64_t from_step, std::int64_t rows,
+                    std::int64_t columns, float* to, std::int64_t to_step) {
   std::int64_t l = 0;
 #if defined(__SSE2__)
-  for (; l + 4 <= lanes; l += 4) {
-    const float* const from = strip + l * strip_terms;
-    float* const to = panel + l;
+  for (; l + 4 <= rows; l += 4) {
     std::int64_t q = 0;
-    for (; q + 4 <= terms; q += 4) {
-      __m128 a = _mm_loadu_ps(from + q), b = _mm_loadu_ps(from + strip_terms + q);
-      __m128 c = _mm_loadu_ps(from + 2 * strip_terms + q);
-      __m128 d = _mm_loadu_ps(from + 3 * strip_terms + q);
-      _MM_TRANSPOSE4_PS(a, b, c, d);
-      _mm_storeu_ps(to + q * lanes, a);
-      _mm_storeu_ps(to + (q + 1) * lanes, b);
-      _mm_storeu_ps(to + (q + 2) * lanes, c);
-      _mm_storeu_ps(to + (q + 3) * lanes, d);
+    for (; q + 4 <= columns; q += 4) {
+      __m128 lines[4];
+      for (int i = 0; i < 4; ++i) lines[i] = _mm_loadu_ps(from + (l + i) * from_step + q);
+      _MM_TRANSPOSE4_PS(lines[0], lines[1], lines[2], lines[3]);
+      for (int i = 0; i < 4; ++i) _mm_storeu_ps(to + (q + i) * to_step + l, lines[i]);
     }
-    for (; q < terms; ++q) {
-      for (std::int64_t i = 0; i < 4; ++i) to[q * lanes + i] = from[i * strip_terms + q];
+    for (; q < columns; ++q) {
+      for (std::int64_t i = l; i < l + 4; ++i) to[q * to_step + i] = from[i * from_step + q];
     }
   }
 #endif
-  for (; l < lanes; ++l) {
-    for (std::int64_t q = 0; q < terms; ++q) panel[q * lanes + l] = strip[l * strip_terms + q];
+  for (; l < rows; ++l) {
+    for (std::int64_t q = 0; q < columns; ++q) to[q * to_step + l] = from[l * from_step + q];
   }
 }
 
-template <bool rounds>
-void pack_panel(const MatrixFactor& factor, std::int64_t first_row, std::int64_t lanes,
-                std::int64_t inner, float* panel) {
+/// Packs `terms` terms of one block, [words][lanes], and returns whether one is tiny.
+template <PanelForm form>
+std::uint32_t pack_block(const MatrixFactor& factor, const float* first, std::int64_t count,
+                         std::int64_t lanes, std::int64_t terms, float* panel) {
+  constexpr std::int64_t width = form == PanelForm::pairs ? 2 : 1;
+  std::uint32_t tiny = 0;
+  if (factor.row_step == 1) {
+    for (std::int64_t q = 0; q < terms; q += width) {
+      const float* const from = first + q * factor.inner_step;
+      const float* const next = q + 1 < terms ? from + factor.inner_step : nullptr;
+      float* const to = panel + q / width * lanes;
+      if (form == PanelForm::pairs && next != nullptr) {
+#pragma omp simd reduction(| : tiny)
+        for (std::int64_t l = 0; l < count; ++l) {
+          to[l] = pair_word(from[l], next[l]);
+          tiny |= is_tiny(from[l]) | is_tiny(next[l]);
+        }
+      } else {
+#pragma omp simd reduction(| : tiny)
+        for (std::int64_t l = 0; l < count; ++l) {
+          to[l] = rounded<form != PanelForm::plain>(from[l]);
+          if (form == PanelForm::pairs) tiny |= is_tiny(from[l]);
+        }
+      }
+      for (std::int64_t l = count; l < lanes; ++l) to[l] = 0.0F;
+    }
+    return tiny;
+  }
+  alignas(64) float strip[most_lanes * strip_words];
+  for (std::int64_t i = count * strip_words; i < lanes * strip_words; ++i) strip[i] = 0.0F;
+  for (std::int64_t q = 0; q < terms; q += width * strip_words) {
+    const std::int64_t left = terms - q;
+    const std::int64_t some = left < width * strip_words ? left : width * strip_words;
+    for (std::int64_t l = 0; l < count; ++l) {
+      const float* const from = first + l * factor.row_step + q;
+      float* const to = strip + l * strip_words;
+#pragma omp simd reduction(| : tiny)
+      for (std::int64_t i = 0; i < some / width; ++i) {
+        to[i] = form == PanelForm::pairs ? pair_word(from[2 * i], from[2 * i + 1])
+                                         : rounded<form == PanelForm::rounded>(from[i]);
+      }
+      if (some % width != 0) to[some / width] = pair_word(from[some - 1], 0.0F);
+      if (form != PanelForm::pairs) continue;
+#pragma omp simd reduction(| : tiny)
+      for (std::int64_t i = 0; i < some; ++i) tiny |= is_tiny(from[i]);
+    }
+    transpose_part(strip, strip_words, lanes, (some + width - 1) / width, panel + q / width * lanes,
+                   lanes);
+  }
+  return tiny;
+}
+
+template <PanelForm form>
+bool pack_panel(const MatrixFactor& factor, std::int64_t first_row, std::int64_t lanes,
+                const InnerBlocks& inner, float* panel) {
   const std::int64_t left = factor.rows - first_row;
   const std::int64_t count = left < lanes ? left : lanes;
   const float* const first = factor.data + first_row * factor.row_step;
-  if (factor.row_step == 1) {
-    for (std::int64_t q = 0; q < inner; ++q) {
-      const float* const from = first + q * factor.inner_step;
-      float* const to = panel + q * lanes;
-#pragma omp simd
-      for (std::int64_t l = 0; l < count; ++l) to[l] = rounded<rounds>(from[l]);
-      for (std::int64_t l = count; l < lanes; ++l) to[l] = 0.0F;
-    }
-    return;
+  std::uint32_t tiny = 0;
+  for (int b = 0; b < inner.count; ++b) {
+    const std::int64_t begin = inner.begin(b);
+    tiny |= pack_block<form>(factor, first + begin * factor.inner_step, count, lanes,
+                             inner.begin(b + 1) - begin, panel);
+    panel += block_words(inner, b, form) * lanes;
   }
-  alignas(64) float strip[most_lanes * strip_terms];
-  for (std::int64_t i = count * strip_terms; i < lanes * strip_terms; ++i) strip[i] = 0.0F;
-  for (std::int64_t q = 0; q < inner; q += strip_terms) {
-    const std::int64_t terms = inner - q < strip_terms ? inner - q : strip_terms;
-    for (std::int64_t l = 0; l < count; ++l) {
-      const float* const from = first + l * factor.row_step + q;
-      float* const to = strip + l * strip_terms;
-#pragma omp simd
-      for (std::int64_t i = 0; i < terms; ++i) to[i] = rounded<rounds>(from[i]);
-    }
-    transpose_strip(strip, lanes, terms, panel + q * lanes);
-  }
+  return tiny == 0;
 }
 
-void pack(const MatrixFactor& factor, std::int64_t first_row, std::int64_t lanes,
-          std::int64_t inner, bool rounds, float* panel) {
-  return rounds ? pack_panel<true>(factor, first_row, lanes, inner, panel)
-                : pack_panel<false>(factor, first_row, lanes, inner, panel);
+bool pack(const MatrixFactor& factor, std::int64_t first_row, std::int64_t lanes,
+          const InnerBlocks& inner, PanelForm form, float* panel) {
+  const auto packs = form == PanelForm::pairs     ? pack_panel<PanelForm::pairs>
+                     : form == PanelForm::rounded ? pack_panel<PanelForm::rounded>
+                                                  : pack_panel<PanelForm::plain>;
+  return packs(factor, first_row, lanes, inner, panel);
 }
 
-/// The chains of one tile over `terms` terms, from +0 or from where `chains` left them.
+/// The words of one chain, or a part of them, of block b.
+struct ChainPart {
+  int b;
+  std::int64_t word, words;
+  bool begins, ends;
+};
+
+/// One step of 16 chains: a term with factors fp32, two with pairs.
+template <bool pairs>
+inline FmaLanes chain_step(FmaFactor x, FmaFactor y, FmaLanes s) {
+#if defined(__AVX512BF16__)
+  if constexpr (pairs) return matrix_product_pair(x, y, s);
+#endif
+  return matrix_product_fma(x, y, s);
+}
+
+/// The chains of one tile over a part, from +0 or from where `partials` have them. At the end of block b its sums are
+/// folded (R18) into those before it: partials[slot] is a partial fold of 2^slot blocks for every 1 in b. The fold of all
+/// blocks ends up in the slot of their number, for 8 blocks the last. A chain that goes on is in slot 0 if b is even,
+/// otherwise in the last one.
 ///
 /// Not inlined: tests/instructions_test.sh finds the only fma of the program by the name.
-template <bool begins>
-__attribute__((noinline)) void matrix_product_tile(std::int64_t terms, const float* left,
-                                                   const float* right, float* chains) {
+template <bool pairs>
+__attribute__((noinline)) void matrix_product_tile(const ChainPart& part, const float* left,
+                                                   const float* right, float* partials) {
   FmaLanes sums[tile_rows][tile_registers];
-  for (int r = 0; r < tile_rows; ++r) {
-    for (int v = 0; v < tile_registers; ++v) {
-      sums[r][v] = begins ? fma_zero() : fma_load(chains + r * tile_columns + v * fma_width);
+  float* const chain = partials + (part.b % 2 == 0 ? 0 : product_slots - 1) * tile_numel;
+  ZP_UNROLLED for (int r = 0; r < tile_rows; ++r) {
+    ZP_UNROLLED for (int v = 0; v < tile_registers; ++v) {
+      sums[r][v] = part.begins ? fma_zero() : fma_load(chain + r * tile_columns + v * fma_width);
     }
   }
-  for (std::int64_t q = 0; q < terms; ++q) {
+  for (std::int64_t q = 0; q < part.words; ++q) {
     FmaFactor y[tile_registers];
-    for (int v = 0; v < tile_registers; ++v) {
+    ZP_UNROLLED for (int v = 0; v < tile_registers; ++v) {
       y[v] = fma_factor(right + q * tile_columns + v * fma_width);
     }
-    for (int r = 0; r < tile_rows; ++r) {
+    ZP_UNROLLED for (int r = 0; r < tile_rows; ++r) {
       const FmaFactor x = fma_broadcast(left[q * tile_rows + r]);
-      for (int v = 0; v < tile_registers; ++v) {
-        sums[r][v] = matrix_product_fma(x, y[v], sums[r][v]);
+      ZP_UNROLLED for (int v = 0; v < tile_registers; ++v) {
+        sums[r][v] = chain_step<pairs>(x, y[v], sums[r][v]);
       }
     }
   }
-  for (int r = 0; r < tile_rows; ++r) {
-    for (int v = 0; v < tile_registers; ++v) {
-      fma_store(chains + r * tile_columns + v * fma_width, sums[r][v]);
+  float* to = chain;
+  if (part.ends) {
+    to = partials;
+    for (int b = part.b; b % 2 != 0; b /= 2, to += tile_numel) {
+      ZP_UNROLLED for (int r = 0; r < tile_rows; ++r) {
+        ZP_UNROLLED for (int v = 0; v < tile_registers; ++v) {
+          sums[r][v] = fma_add(fma_load(to + r * tile_columns + v * fma_width), sums[r][v]);
+        }
+      }
     }
   }
-}
-
-/// Folds the sums of block b (R18) into those before it. partials[slot] is a partial fold of 2^slot blocks for every 1
-/// in b; the sums of b are in slot 0 if b is even, otherwise in the last slot. The fold of all 2^slot blocks ends up in
-/// that slot.
-void fold_tile(int b, float* partials) {
-  float* const sums = partials + (product_slots - 1) * tile_numel;
-  for (int slot = 0; (b >> slot & 1) != 0; ++slot) {
-    const float* const earlier = partials + slot * tile_numel;
-    float* const to = (b >> (slot + 1) & 1) != 0 ? sums : partials + (slot + 1) * tile_numel;
-#pragma omp simd
-    for (std::int64_t i = 0; i < tile_numel; ++i) to[i] = earlier[i] + sums[i];
+  ZP_UNROLLED for (int r = 0; r < tile_rows; ++r) {
+    ZP_UNROLLED for (int v = 0; v < tile_registers; ++v) {
+      fma_store(to + r * tile_columns + v * fma_width, sums[r][v]);
+    }
   }
 }
 
@@ -172,56 +243,66 @@ void store_tile(const ProductBlock& block, const ProductEnd& end, std::int64_t r
   for (std::int64_t r = 0; r < down; ++r) {
     const std::int64_t first = (row + r) * block.columns + column;
     float* const from = values + r * tile_columns;
-    ends(end, end.addend == nullptr ? nullptr : end.addend + first, from, across);
     const std::int64_t below = row + r + 1 - column;  // columns up to the diagonal
     const std::int64_t stored = block.symmetric && below < across ? below : across;
+    // The product may be the addend, so no other element of it is read.
+    ends(end, end.addend == nullptr ? nullptr : end.addend + first, from, stored);
     float* const to = block.product + first;
     for (std::int64_t j = 0; j < stored; ++j) to[j] = from[j];
   }
   if (!block.symmetric) return;
+  float* const mirrored = block.product + column * block.columns + row;
+  if (row >= column + across)
+    return transpose_part(values, tile_columns, down, across, mirrored, block.columns);
   for (std::int64_t j = 0; j < across; ++j) {
-    float* const to = block.product + (column + j) * block.columns + row;
     for (std::int64_t r = column + j > row ? column + j - row : 0; r < down; ++r) {
-      to[r] = values[r * tile_columns + j];
+      mirrored[j * block.columns + r] = values[r * tile_columns + j];
     }
   }
 }
 
-/// Terms q to q + terms of block b.
-struct ChainPart {
-  int b;
-  std::int64_t q, terms;
-  bool begins, ends;
-};
+/// Loads the places of a tile in the product, and in an addend, into the cache.
+void prefetch_tile(const ProductBlock& block, const ProductEnd& end, std::int64_t row,
+                   std::int64_t column) {
+  const std::int64_t last = block.end_row - row < tile_rows ? block.end_row : row + tile_rows;
+  for (std::int64_t r = row; r < last; ++r) {
+    const std::int64_t first = r * block.columns + column;
+    for (int v = 0; v < tile_columns; v += 16) {
+      __builtin_prefetch(block.product + first + v, 1);
+      if (end.addend != nullptr) __builtin_prefetch(end.addend + first + v);
+    }
+  }
+}
 
 void product_part(const ProductBlock& block, const ProductEnd& end, const ChainPart& part) {
-  const auto chain = part.begins ? matrix_product_tile<true> : matrix_product_tile<false>;
-  const std::int64_t slot = part.b % 2 == 0 ? 0 : product_slots - 1;
-  const std::int64_t terms = block.inner.terms();
+  const auto chain =
+      block.form == PanelForm::pairs ? matrix_product_tile<true> : matrix_product_tile<false>;
   const int count = block.inner.count, result = count == 8 ? 3 : count / 2;  // log2
+  const bool stores = part.ends && part.b + 1 == count;
   float* partials = block.partials;
   for (std::int64_t column = block.first_column; column < block.end_column;
        column += tile_columns) {
     for (std::int64_t row = block.first_row; row < block.end_row; row += tile_rows) {
       if (block.symmetric && row + tile_rows <= column) continue;
-      chain(part.terms, block.left + row * terms + part.q * tile_rows,
-            block.right + column * terms + part.q * tile_columns, partials + slot * tile_numel);
-      if (part.ends) fold_tile(part.b, partials);
-      if (part.ends && part.b + 1 == count)
-        store_tile(block, end, row, column, partials + result * tile_numel);
+      if (stores) prefetch_tile(block, end, row, column);
+      chain(part, block.left + row * block.words + part.word * tile_rows,
+            block.right + column * block.words + part.word * tile_columns, partials);
+      if (stores) store_tile(block, end, row, column, partials + result * tile_numel);
       partials += product_slots * tile_numel;
     }
   }
 }
 
 void product_block(const ProductBlock& block, const ProductEnd& end) {
+  std::int64_t first = 0;
   for (int b = 0; b < block.inner.count; ++b) {
-    const std::int64_t first = block.inner.begin(b), terms = block.inner.begin(b + 1) - first;
-    const std::int64_t parts = terms > most_terms ? (terms + most_terms - 1) / most_terms : 1;
+    const std::int64_t words = block_words(block.inner, b, block.form);
+    const std::int64_t parts = words > most_words ? (words + most_words - 1) / most_words : 1;
     for (std::int64_t p = 0; p < parts; ++p) {
-      const std::int64_t begin = terms * p / parts, last = terms * (p + 1) / parts;
+      const std::int64_t begin = words * p / parts, last = words * (p + 1) / parts;
       product_part(block, end, {b, first + begin, last - begin, p == 0, p + 1 == parts});
     }
+    first += words;
   }
 }
 
@@ -254,10 +335,8 @@ void transpose(std::int64_t rows, std::int64_t columns, std::int64_t first_row,
                std::int64_t end_row, const float* source, float* target) {
   constexpr std::int64_t side = 16;
   for (std::int64_t i = first_row; i < end_row; i += side) {
-    const std::int64_t last = i + side < end_row ? i + side : end_row;
-    for (std::int64_t j = 0; j < columns; ++j) {
-      for (std::int64_t r = i; r < last; ++r) target[j * rows + r] = source[r * columns + j];
-    }
+    transpose_part(source + i * columns, columns, i + side < end_row ? side : end_row - i, columns,
+                   target + i, rows);
   }
 }
 
@@ -304,10 +383,42 @@ void muon_update(float step_size, bool decay, float lr_weight_decay, const float
                : update_loop<false>(step_size, lr_weight_decay, orthogonal, master, numel);
 }
 
+#if defined(__AVX512BF16__)
+/// Whether this processor adds the two products of a pair as R27 does, with a rounding each: on sums for which another
+/// order, or one rounding for both, has other bits.
+bool matrix_product_has_pairs() {
+  alignas(64) float x[fma_width], y[fma_width], s[fma_width], wanted[fma_width], got[fma_width];
+  std::uint32_t state = 1, different = 0;
+  const auto drawn = [&state] {  // a value of bf16, of both signs, from 2^-4 to 2^4
+    state = state * 1664525U + 1013904223U;
+    return float_of((state & 0x80000000U) | (123U + (state >> 16 & 7U)) << 23 |
+                    (state >> 19 & 0x7FU) << 16);
+  };
+  for (int round = 0; round < 256; ++round) {
+    for (int i = 0; i < fma_width; ++i) {
+      const float a = drawn(), b = drawn(), c = drawn(), d = drawn();
+      s[i] = drawn() * (1.0F + 0x1p-23F * static_cast<float>(state >> 8 & 0xFFU));
+      x[i] = pair_word(a, b);
+      y[i] = pair_word(c, d);
+      wanted[i] = b * d + (a * c + s[i]);  // products of bf16 are exact
+    }
+    fma_store(got, matrix_product_pair(fma_factor(x), fma_factor(y), fma_load(s)));
+    for (int i = 0; i < fma_width; ++i) different |= bits_of(got[i]) ^ bits_of(wanted[i]);
+  }
+  return different == 0;
+}
+#endif
+
 }  // namespace
 
+#if defined(__AVX512BF16__)
+constexpr auto has_pairs = matrix_product_has_pairs;
+#else
+constexpr bool (*has_pairs)() = nullptr;
+#endif
+
 extern const MatrixKernels matrix_table;
-const MatrixKernels matrix_table = {tile_rows, tile_columns, pack,     product_block, scale,
-                                    divide,    transpose,    momentum, muon_update};
+const MatrixKernels matrix_table = {tile_rows, tile_columns, has_pairs, pack,     product_block,
+                                    scale,     divide,       transpose, momentum, muon_update};
 
 }  // namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE

@@ -38,11 +38,27 @@ struct InnerBlocks {
   std::int64_t terms() const { return begin(count); }
 };
 
+/// Elements of a panel. A word is 32 bits.
+enum class PanelForm : std::uint8_t {
+  plain,    ///< an element in a word
+  rounded,  ///< the same, cast to bf16 and widened
+  pairs     ///< two elements in a word, cast to bf16, the first one in the upper half
+};
+
+/// Words of the b-th block. A pair does not cross its end: the last one may have +0 as its second element. Static: the
+/// linker must not take the code of another instruction set.
+static inline std::int64_t block_words(const InnerBlocks& inner, int b, PanelForm form) {
+  const std::int64_t terms = inner.begin(b + 1) - inner.begin(b);
+  return form == PanelForm::pairs ? (terms + 1) / 2 : terms;
+}
+
 /// A rectangle of a product. Its first row and column begin a panel.
 struct ProductBlock {
-  const float* left = nullptr;   ///< panels of rows, [panel][inner.terms()][tile_rows]
-  const float* right = nullptr;  ///< panels of columns, [panel][inner.terms()][tile_columns]
+  const float* left = nullptr;   ///< panels of rows, [panel][words][tile_rows]
+  const float* right = nullptr;  ///< panels of columns, [panel][words][tile_columns]
   InnerBlocks inner;
+  PanelForm form = PanelForm::plain;
+  std::int64_t words = 0;  ///< of all blocks
   std::int64_t first_row = 0, end_row = 0;
   std::int64_t first_column = 0, end_column = 0;
   bool symmetric = false;  ///< elements (i, j) with i >= j are computed and stored at (j, i) too
@@ -58,10 +74,13 @@ inline constexpr int product_slots = 4;
 
 struct MatrixKernels {
   std::int64_t tile_rows, tile_columns;  ///< lanes of a panel of the left, of the right factor
-  /// Packs the panel of `lanes` rows from first_row on, [inner][lanes], each element cast to bf16 and widened with
-  /// `rounds`. Lanes past the last row are +0.
-  void (*pack)(const MatrixFactor& factor, std::int64_t first_row, std::int64_t lanes,
-               std::int64_t inner, bool rounds, float* panel);
+  /// Null, or whether products of this processor take PanelForm::pairs and give the bits of R27.
+  bool (*has_pairs)();
+  /// Packs the panel of `lanes` rows from first_row on, [words][lanes]. Lanes past the last row are +0. Returns whether
+  /// `pairs` has the bits of R27: no element is smaller than 2^-56, or all that are, are 0. Elements of bf16 are then
+  /// multiples of 2^-63, their products and all sums of those of 2^-126, so none is subnormal and no sum is -0.
+  bool (*pack)(const MatrixFactor& factor, std::int64_t first_row, std::int64_t lanes,
+               const InnerBlocks& inner, PanelForm form, float* panel);
   void (*product_block)(const ProductBlock& block, const ProductEnd& end);
 
   /// target[i] = factor * source[i], with `rounds` cast to bf16 and widened. target may be source.

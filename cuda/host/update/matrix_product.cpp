@@ -1,7 +1,9 @@
 #include "cuda/host/update/matrix_product.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,45 +25,59 @@ void require_matrix(const char* op, const char* name, std::int64_t rows, std::in
            "rows follow each other without gaps", "pass a view of the whole matrix");
 }
 
-}  // namespace
-
-float* MatrixMultiplier::Scratch::of(std::int64_t wanted) {
-  if (wanted > numel) {
-    memory = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(wanted));
-    numel = wanted;
-  }
-  return memory.get();
+/// Memory that only grows and is not initialised.
+float* at_least(GuardedBuffer& memory, std::int64_t numel) {
+  if (memory.numel() < numel) memory = {numel, DType::fp32, BufferFill::untouched};
+  return static_cast<float*>(memory.data());
 }
 
-MatrixMultiplier::Panels MatrixMultiplier::pack(const MatrixFactor& left, const MatrixFactor& right,
-                                                std::int64_t inner, bool rounds) {
+}  // namespace
+
+bool MatrixMultiplier::pack(const MatrixFactor& left, const MatrixFactor& right,
+                            ProductBlock& block) {
   const std::int64_t down = round_up(left.rows, kernels_.tile_rows) / kernels_.tile_rows;
   const std::int64_t across = round_up(right.rows, kernels_.tile_columns) / kernels_.tile_columns;
-  const std::int64_t left_numel = down * kernels_.tile_rows * inner;
+  block.words = 0;
+  for (int b = 0; b < block.inner.count; ++b)
+    block.words += block_words(block.inner, b, block.form);
+  const std::int64_t left_numel = down * kernels_.tile_rows * block.words;
   // One block of memory: the usual malloc gives two of them back to the system, page by page, after every product.
-  float* const rows = given_panels_ != nullptr
-                          ? given_panels_
-                          : panels_.of(left_numel + across * kernels_.tile_columns * inner);
+  float* const rows =
+      given_panels_ != nullptr
+          ? given_panels_
+          : at_least(panels_, left_numel + across * kernels_.tile_columns * block.words);
   float* const columns = rows + left_numel;
+  block.left = rows;
+  block.right = columns;
+  std::atomic<bool> exact = true;
   const auto panel = [&](const MatrixFactor& factor, std::int64_t lanes, std::int64_t at,
                          float* memory) {
-    kernels_.pack(factor, at * lanes, lanes, inner, rounds, memory + at * lanes * inner);
+    if (!kernels_.pack(factor, at * lanes, lanes, block.inner, block.form,
+                       memory + at * lanes * block.words))
+      exact.store(false, std::memory_order_relaxed);
   };
-  parallel_units(exec_, down + across, kernels_.tile_columns * inner,
+  parallel_units(exec_, down + across, kernels_.tile_columns * block.words,
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t p = begin; p < end; ++p) {
                      if (p < down) panel(left, kernels_.tile_rows, p, rows);
                      if (p >= down) panel(right, kernels_.tile_columns, p - down, columns);
                    }
                  });
-  return {rows, columns};
+  return exact;
 }
 
 void MatrixMultiplier::multiply(const MatrixFactor& left, const MatrixFactor& right,
-                                const InnerBlocks& inner, bool rounds, bool symmetric,
+                                const InnerBlocks& inner, MatrixFactors factors, bool symmetric,
                                 const ProductEnd& end, float* product) {
   if (left.rows == 0 || right.rows == 0) return;
-  const Panels panels = pack(left, right, inner.terms(), rounds);
+  ProductBlock whole{
+      .inner = inner, .symmetric = symmetric, .product = product, .columns = right.rows};
+  const bool narrow = factors == MatrixFactors::bf16;
+  if (narrow && kernels_.has_pairs != nullptr) whole.form = PanelForm::pairs;
+  if (whole.form != PanelForm::pairs || !pack(left, right, whole)) {
+    whole.form = narrow ? PanelForm::rounded : PanelForm::plain;
+    pack(left, right, whole);
+  }
   // Blocks of tiles whose panels and sums stay in the second cache.
   const std::int64_t height = round_up(96, kernels_.tile_rows);
   const std::int64_t width = round_up(96, kernels_.tile_columns);
@@ -71,17 +87,20 @@ void MatrixMultiplier::multiply(const MatrixFactor& left, const MatrixFactor& ri
       if (!symmetric || j < i + height) corners.emplace_back(i, j);
     }
   }
+  std::atomic<std::size_t> next = 0;  // a thread takes the following one: their times differ
   parallel_sum(
       exec_, static_cast<std::int64_t>(corners.size()) * block_numel, partials_,
-      [&](std::int64_t begin, std::int64_t, Scratch& partials) {
-        const auto [i, j] = corners[begin / block_numel];
-        kernels_.product_block(
-            {panels.left, panels.right, inner, i, std::min(i + height, left.rows), j,
-             std::min(j + width, right.rows), symmetric, product, right.rows,
-             partials.of(product_slots * height * width)},
-            end);
+      [&](std::int64_t, std::int64_t, GuardedBuffer& partials) {
+        ProductBlock block = whole;
+        block.partials = at_least(partials, product_slots * height * width);
+        for (std::size_t at = next++; at < corners.size(); at = next++) {
+          std::tie(block.first_row, block.first_column) = corners[at];
+          block.end_row = std::min(block.first_row + height, left.rows);
+          block.end_column = std::min(block.first_column + width, right.rows);
+          kernels_.product_block(block, end);
+        }
       },
-      [](const Scratch&, Scratch&) {});
+      [](const GuardedBuffer&, GuardedBuffer&) {});
 }
 
 void matrix_product(const Exec& exec, MatrixFactors factors, std::int64_t rows,
@@ -98,8 +117,7 @@ void matrix_product(const Exec& exec, MatrixFactors factors, std::int64_t rows,
   require_matrix("matrix_product", "product", rows, columns, product.size());
   const bool same = left.data() == right.data() && rows == columns;
   MatrixMultiplier(exec).multiply({left.data(), inner, 1, rows}, {right.data(), inner, 1, columns},
-                                  {inner}, factors == MatrixFactors::bf16, same, {},
-                                  product.data());
+                                  {inner}, factors, same, {}, product.data());
 }
 
 }  // namespace zeroproof::cuda::host

@@ -2,9 +2,10 @@
 // Products of R27 with an operation on every element of the result.
 
 #include <cstddef>
-#include <memory>
 
 #include "common/base/exec.hpp"
+#include "common/base/guarded_buffer.hpp"
+#include "common/contracts/matrix_product.hpp"
 #include "cuda/host/simd/matrix_kernels.hpp"
 
 namespace zeroproof::cuda::host {
@@ -31,31 +32,19 @@ class MatrixMultiplier {
   /// product = end(left right^T), [left.rows, right.rows], or the fold of some blocks of its terms:
   /// the factors begin with the first of these.
   ///
-  /// rounds: factors are cast to bf16 first. symmetric: left and right have the same elements, and the addend, if there
-  /// is one, is symmetric. product overlaps no operand.
+  /// symmetric: left and right have the same elements, and the addend, if there
+  /// is one, is symmetric. Factors are copied first, so product may be a factor, and it may be the addend.
   void multiply(const MatrixFactor& left, const MatrixFactor& right, const InnerBlocks& inner,
-                bool rounds, bool symmetric, const ProductEnd& end, float* product);
+                MatrixFactors factors, bool symmetric, const ProductEnd& end, float* product);
 
  private:
-  /// Memory that only grows and is not initialised.
-  struct Scratch {
-    std::unique_ptr<float[]> memory;
-    std::int64_t numel = 0;
-
-    float* of(std::int64_t wanted);
-  };
-
-  struct Panels {
-    const float* left;
-    const float* right;
-  };
-
-  Panels pack(const MatrixFactor& left, const MatrixFactor& right, std::int64_t inner, bool rounds);
+  /// The panels of block.form. Returns whether that form has the bits of R27.
+  bool pack(const MatrixFactor& left, const MatrixFactor& right, ProductBlock& block);
 
   const Exec& exec_;
   const MatrixKernels& kernels_;
   float* const given_panels_;
-  Scratch panels_, partials_;
+  GuardedBuffer panels_, partials_;
 };
 
 }  // namespace zeroproof::cuda::host

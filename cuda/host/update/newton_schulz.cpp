@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <string>
-#include <utility>
 
+#include "common/base/guarded_buffer.hpp"
 #include "cuda/host/base/parallel_units.hpp"
 #include "cuda/host/operations.hpp"
 #include "cuda/host/update/matrix_product.hpp"
@@ -38,50 +37,47 @@ void check(const NewtonSchulzOptions& options, std::int64_t rows, std::int64_t c
 /// The iterations on an m x n matrix, m <= n.
 class Iterations {
  public:
-  /// memory: [newton_schulz_numel()], of which x, two buffers of m n elements, are the begin.
+  /// memory: that of newton_schulz_numel() without the transposed matrix.
   Iterations(const Exec& exec, const NewtonSchulzOptions& options, std::int64_t m, std::int64_t n,
              float* memory)
       : exec_(exec),
         options_(options),
-        rounds_(options.factors == MatrixFactors::bf16),
         m_(m),
         n_(n),
-        gram_(memory + 2 * m * n),
-        polynomial_(gram_ + m * m),
-        scaled_(polynomial_ + m * m),
+        gram_(memory),
+        scaled_(gram_ + m * m),
         multiplier_(exec,
                     options.form == PolynomialForm::scaled_factor ? scaled_ + m * m : scaled_) {}
 
-  /// X of one step becomes X', [m, n] each.
-  void step(const QuinticPolynomial& published, const float* x, float* next) {
+  /// X, [m, n], becomes X'. The polynomial takes the place of the Gram matrix.
+  void step(const QuinticPolynomial& published, float* x) {
     const PolynomialEnds ends(options_, published);
     const MatrixFactor rows{x, n_, 1, m_};
     const MatrixFactor gram{gram_, m_, 1, m_};
     product(rows, rows, n_, true, ends.gram, gram_);
     if (options_.form == PolynomialForm::scaled_factor) {
       const MatrixKernels& kernels = matrix_kernels(exec_.isa);
+      const bool rounds = options_.factors == MatrixFactors::bf16;
       parallel_blocks(exec_, m_ * m_, [&](std::int64_t begin, std::int64_t last) {
-        kernels.scale(ends.left_factor, gram_ + begin, scaled_ + begin, rounds_, last - begin);
+        kernels.scale(ends.left_factor, gram_ + begin, scaled_ + begin, rounds, last - begin);
       });
-      product({scaled_, m_, 1, m_}, gram, m_, false, ends.polynomial_of(gram_), polynomial_);
+      product({scaled_, m_, 1, m_}, gram, m_, false, ends.polynomial_of(gram_), gram_);
     } else {
-      product(gram, gram, m_, true, ends.polynomial_of(gram_), polynomial_);
+      product(gram, gram, m_, true, ends.polynomial_of(gram_), gram_);
     }
-    product({polynomial_, m_, 1, m_}, {x, 1, n_, n_}, m_, false, ends.next_of(x), next);
+    product(gram, {x, 1, n_, n_}, m_, false, ends.next_of(x), x);
   }
 
  private:
-  /// Factors have been rounded already.
   void product(const MatrixFactor& left, const MatrixFactor& right, std::int64_t inner,
                bool symmetric, const ProductEnd& end, float* to) {
-    multiplier_.multiply(left, right, {inner}, false, symmetric, end, to);
+    multiplier_.multiply(left, right, {inner}, options_.factors, symmetric, end, to);
   }
 
   const Exec& exec_;
   const NewtonSchulzOptions& options_;
-  bool rounds_;
   std::int64_t m_, n_;
-  float *gram_, *polynomial_, *scaled_;
+  float *gram_, *scaled_;
   MatrixMultiplier multiplier_;
 };
 
@@ -95,46 +91,47 @@ void newton_schulz_in(const Exec& exec, const NewtonSchulzOptions& options, std:
   const MatrixKernels& kernels = matrix_kernels(exec.isa);
   const bool rounds = options.factors == MatrixFactors::bf16;
   const bool tall = rows > columns;
-  float *x = memory, *next = memory + numel(matrix);
-  std::copy(matrix.begin(), matrix.end(), x);
-  const auto elements = [&](auto&& body) {
-    parallel_blocks(exec, numel(matrix),
-                    [&](std::int64_t begin, std::int64_t end) { body(x + begin, end - begin); });
-  };
-  const auto transposed = [&](std::int64_t from_rows, std::int64_t from_columns, float* to) {
-    parallel_units(exec, from_rows, from_columns, [&](std::int64_t begin, std::int64_t end) {
-      kernels.transpose(from_rows, from_columns, begin, end, x, to);
+  float* const given = orthogonal.data();
+  const auto elements = [&](const float* from, auto&& body) {
+    parallel_blocks(exec, numel(matrix), [&](std::int64_t begin, std::int64_t end) {
+      body(from + begin, given + begin, end - begin);
     });
   };
+  const auto transpose = [&](std::int64_t from_rows, std::int64_t from_columns, const float* from,
+                             float* to) {
+    parallel_units(exec, from_rows, from_columns, [&](std::int64_t begin, std::int64_t end) {
+      kernels.transpose(from_rows, from_columns, begin, end, from, to);
+    });
+  };
+  const float* source = matrix.data();
   if (options.rounds_first) {
-    elements([&](float* at, std::int64_t count) { kernels.scale(1.0F, at, at, rounds, count); });
+    elements(source, [&](const float* from, float* to, std::int64_t count) {
+      kernels.scale(1.0F, from, to, rounds, count);
+    });
+    source = given;
   }
   NormLimbs limbs;
-  grad_norm_exact_accumulate(exec, {x, matrix.size()}, limbs);
+  grad_norm_exact_accumulate(exec, {source, matrix.size()}, limbs);
   const double divisor = newton_schulz_divisor(options, grad_norm_finish(limbs));
-  elements([&](float* at, std::int64_t count) { kernels.divide(divisor, at, at, rounds, count); });
-  if (tall) {
-    transposed(rows, columns, next);
-    std::swap(x, next);
-  }
-  Iterations iterations(exec, options, std::min(rows, columns), std::max(rows, columns), memory);
-  for (int k = 0; k < options.steps; ++k) {
-    iterations.step(polynomial_of(options.coefficients, k), x, next);
-    std::swap(x, next);
-  }
-  if (tall) {
-    transposed(columns, rows, orthogonal.data());
-  } else {
-    std::copy_n(x, matrix.size(), orthogonal.begin());
-  }
+  elements(source, [&](const float* from, float* to, std::int64_t count) {
+    kernels.divide(divisor, from, to, rounds, count);
+  });
+  float* const x = tall ? memory : given;
+  if (tall) transpose(rows, columns, given, x);
+  Iterations iterations(exec, options, std::min(rows, columns), std::max(rows, columns),
+                        tall ? memory + numel(matrix) : memory);
+  for (int k = 0; k < options.steps; ++k)
+    iterations.step(polynomial_of(options.coefficients, k), x);
+  if (tall) transpose(columns, rows, x, given);
 }
 
 void newton_schulz(const Exec& exec, const NewtonSchulzOptions& options, std::int64_t rows,
                    std::int64_t columns, Span<const float> matrix, Span<float> orthogonal) {
   check(options, rows, columns, matrix.size(), orthogonal.size());
-  const auto memory = std::make_unique_for_overwrite<float[]>(
-      static_cast<std::size_t>(newton_schulz_numel(options, rows, columns)));
-  newton_schulz_in(exec, options, rows, columns, matrix, orthogonal, memory.get());
+  const GuardedBuffer memory(newton_schulz_numel(options, rows, columns), DType::fp32,
+                             BufferFill::untouched);
+  newton_schulz_in(exec, options, rows, columns, matrix, orthogonal,
+                   static_cast<float*>(memory.data()));
 }
 
 }  // namespace zeroproof::cuda::host

@@ -19,8 +19,8 @@ inline double newton_schulz_divisor(const NewtonSchulzOptions& options, double n
 constexpr std::int64_t newton_schulz_numel(const NewtonSchulzOptions& options, std::int64_t rows,
                                            std::int64_t columns) {
   const std::int64_t m = rows < columns ? rows : columns, n = rows < columns ? columns : rows;
-  const std::int64_t squares = options.form == PolynomialForm::scaled_factor ? 3 : 2;
-  return 2 * m * n + squares * m * m + panels_numel(m, m, n);
+  const std::int64_t squares = options.form == PolynomialForm::scaled_factor ? 2 : 1;
+  return (rows > columns ? m * n : 0) + squares * m * m + panels_numel(m, m, n);
 }
 
 /// newton_schulz (contracts/newton_schulz.hpp) with its values in memory, [newton_schulz_numel()].

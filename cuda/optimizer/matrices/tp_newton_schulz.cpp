@@ -195,16 +195,16 @@ void TpNewtonSchulz::iterate(const TpSlice& slice, double norm, float* x, const 
       kernels.scale(ends.left_factor, own_rows, work.scaled, rounds, rows.numel() * m);
       own_rows = work.scaled;
     }
-    multiplier.multiply({own_rows, m, 1, rows.numel()}, whole_gram, {m}, false, false, end,
-                        polynomial + rows.begin * m);
+    multiplier.multiply({own_rows, m, 1, rows.numel()}, whole_gram, {m}, options.factors, false,
+                        end, polynomial + rows.begin * m);
     gather_rows(slice, polynomial);
     // (B X)^T = X^T B^T has the same terms in the same order.
     if (slice.transposed)
-      multiplier.multiply({from, m, 1, n}, whole_polynomial, {m}, false, false, ends.next_of(from),
-                          to);
+      multiplier.multiply({from, m, 1, n}, whole_polynomial, {m}, options.factors, false,
+                          ends.next_of(from), to);
     else
-      multiplier.multiply(whole_polynomial, {from, 1, n, n}, {m}, false, false, ends.next_of(from),
-                          to);
+      multiplier.multiply(whole_polynomial, {from, 1, n, n}, {m}, options.factors, false,
+                          ends.next_of(from), to);
     std::swap(from, to);
   }
   if (from != x) std::copy_n(from, slice.numel(), x);
@@ -230,7 +230,8 @@ void TpNewtonSchulz::make_gram(const TpSlice& slice, const float* x, const Work&
     const host::MatrixFactor factor = slice.transposed
                                           ? host::MatrixFactor{x + first_column * m, 1, m, m}
                                           : host::MatrixFactor{x + first_column, n, 1, m};
-    multiplier.multiply(factor, factor, blocks, false, true, {}, fold);
+    multiplier.multiply(factor, factor, blocks, setup_.hyper.muon.newton_schulz.factors, true, {},
+                        fold);
     first_column += blocks.terms();
     fold += m * m;
   }

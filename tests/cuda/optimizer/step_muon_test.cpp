@@ -523,8 +523,8 @@ TEST_CASE("muon step: its memory besides that of adamw is O, whole matrices, and
   BytesByClass want = use[0].now;
   want[static_cast<std::size_t>(MemoryClass::state)] +=
       want[static_cast<std::size_t>(MemoryClass::master)];
-  // X, X', A, B and packed factors of X X^T, for the part of the most elements: tall, 130 x 9.
-  constexpr std::int64_t iteration = 2 * 9 * 130 + 2 * 9 * 9 + (9 + 9 + 62) * 130;
+  // X, turned, A, and packed factors of X X^T, for the part of the most elements: tall, 130 x 9.
+  constexpr std::int64_t iteration = 9 * 130 + 9 * 9 + (9 + 9 + 62) * 130;
   want[static_cast<std::size_t>(MemoryClass::comm_buffer)] += 4 * (in_matrices + iteration);
   CHECK(use[1].now == want);
 }

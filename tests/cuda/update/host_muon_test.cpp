@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <utility>
@@ -111,6 +112,57 @@ TEST_CASE("matrix_product: subnormals, overflow, infinities and NaN") {
       check_product(19, 37, 41, special_values(19 * 41, seed, nonfinite),
                     special_values(37 * 41, seed + 100, nonfinite));
     }
+  }
+}
+
+TEST_CASE("matrix_product: two terms in one instruction have a rounding each") {
+  // No element is smaller than 2^-56. Its neighbour below is in the second half.
+  constexpr float most = 0x1.FEp127F;
+  for (const float smallest : {0x1p-56F, 0x1.FEp-57F}) {
+    for (const bool nonfinite : {false, true}) {
+      const float chosen[] = {0,           -0.0F,        smallest,  -smallest,
+                              0x1.02p-56F, -0x1.FEp-56F, 0x1.02p0F, 0x1.FEp63F,
+                              0x1p64F,     -0x1.FEp64F,  most,      -most,
+                              inf32,       -inf32,       nan32,     0x1.FFFFFEp-56F};
+      const Philox random(nonfinite ? 60 : 61);
+      const auto drawn = [&](std::int64_t numel, std::uint64_t stream) {
+        Values values = random_values(numel, stream, 12);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const std::uint64_t kind = random.below(2 * i + stream * 100003, 4);
+          if (kind == 0) values[i] = chosen[random.below(2 * i + 1 + stream * 100003, 10)];
+          if (nonfinite && random.below(2 * i + 7 + stream * 300007, 50) == 0)
+            values[i] = chosen[10 + random.below(i + stream * 500009, 6)];
+        }
+        return values;
+      };
+      for (const std::int64_t inner : {2, 8, 15, 16, 17, 41, 129, 1041}) {
+        CAPTURE(smallest);
+        CAPTURE(nonfinite);
+        CAPTURE(inner);
+        check_product(19, 37, inner, drawn(19 * inner, 62), drawn(37 * inner, 63));
+      }
+    }
+  }
+  // Products beyond fp32 that a sum brings back, in both places of a pair, and sums that leave fp32. The last row times
+  // the last columns is 2^-14 s^2: 2^-126, and for the s that is too small 2^-128.
+  Values left, right;
+  const auto append = [](Values& to, std::initializer_list<float> terms) {
+    to.insert(to.end(), terms);
+    to.resize((to.size() + 31) / 32 * 32);  // blocks of 4 terms
+  };
+  for (const float a : {1.0F, 0x1p100F, -0x1p100F, 0x1.FEp100F}) {
+    for (const float b : {1.0F, 0x1p100F, -0x1p100F, 0x1.02p100F}) {
+      for (const float c : {0.0F, -0x1p100F, 0x1p100F}) append(left, {c, a, b, -a});
+    }
+  }
+  for (const float a : {0x1p27F, -0x1p27F, 0x1p28F, 0x1.02p27F}) {
+    for (const float b : {0x1p27F, -0x1p28F, 0x1.FEp27F}) append(right, {a, b, a, b});
+  }
+  check_product(numel(Span<float>(left)) / 32, numel(Span<float>(right)) / 32, 32, left, right);
+  for (const float s : {0x1p-56F, 0x1p-57F}) {
+    append(left, {129 * 0x1p-7F * s, -65 * 0x1p-6F * s});
+    append(right, {129 * 0x1p-7F * s, s});
+    check_product(numel(Span<float>(left)) / 32, numel(Span<float>(right)) / 32, 32, left, right);
   }
 }
 

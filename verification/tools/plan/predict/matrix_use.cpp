@@ -78,12 +78,12 @@ std::int64_t packed_numel(std::int64_t rows, std::int64_t columns, std::int64_t 
   return (rows + 31 + columns + 31) * inner;
 }
 
-/// Elements for a rank that has the whole of a part: X, X', A, B, in one form F, and the packed factors of X X^T, more than
-/// those of other products.
+/// Elements for a rank that has the whole of a part, in its place: its transpose if it has more rows than columns, A, in
+/// one form F, and the packed factors of X X^T, more than those of other products.
 std::int64_t whole_work_numel(const MatrixShape& part, PolynomialForm form) {
   const std::int64_t m = shorter(part), n = longer(part);
-  return 2 * m * n + (form == PolynomialForm::scaled_factor ? 3 : 2) * m * m +
-         packed_numel(m, m, n);
+  return (part.rows > part.columns ? m * n : 0) +
+         (form == PolynomialForm::scaled_factor ? 2 : 1) * m * m + packed_numel(m, m, n);
 }
 
 /// Begin of the columns of X that a TP rank has: 8 blocks (R27) are shared out in order.
