@@ -124,6 +124,21 @@ std::vector<Command> commands(char** argv) {
          add_rounds(app, o);
        },
        on_host(measure_product)});
+  all.push_back({{.command = "muon", .threads = cores},
+                 "whole steps of a small transformer with the rule muon, and its matrix products",
+                 [](CLI::App& app, Options& o) {
+                   app.add_option("--threads", o.threads, "worker threads")
+                       ->check(CLI::Range(1, 4096))
+                       ->capture_default_str();
+                   add_numel(app, o,
+                             "instead, compare so many results of newton_schulz with the "
+                             "reference, for every set, form, kind of factors and floor")
+                       ->expected(1);
+                   app.add_option("--save", o.save,
+                                  "write inputs and results of two steps to this safetensors file");
+                   add_rounds(app, o);
+                 },
+                 on_host(measure_muon)});
   all.push_back(
       {{.command = "sweep", .rounds = 3, .numel = {usual}, .threads = cores},
        "the step over parameters, tensors, micro-batches, buckets and ranks: is it a straight line",

@@ -54,12 +54,14 @@ class MatrixRows {
         });
   }
 
-  void add_newton_schulz(std::int64_t rows, std::int64_t columns) {
-    const NewtonSchulzOptions options;
+  void add_newton_schulz(std::int64_t rows, std::int64_t columns, MatrixFactors factors) {
+    NewtonSchulzOptions options;
+    options.factors = factors;
     const std::int64_t m = std::min(rows, columns), k = std::max(rows, columns);
     const double step = half_product(m, k) + half_product(m, m) + 1.0 * m * m * k;
     Matrices& all = matrices(rows * columns, 0, rows * columns);
-    add("newton_schulz " + text({rows, columns}), options.steps * step, all,
+    const char* const wide = factors == MatrixFactors::fp32 ? ", factors fp32" : "";
+    add("newton_schulz " + text({rows, columns}) + wide, options.steps * step, all,
         [=, &all](const Exec& exec, Span<float> result) {
           host::newton_schulz(exec, options, rows, columns, all.left, result);
         });
@@ -125,8 +127,10 @@ void measure_matrices(const Options& options, std::int64_t side, WorkerTeam& tea
   rows.add_product(side, side, side);
   rows.add_product(side - 1, side / 2 + 5, side + 7);
   rows.add_gram(side, side);
-  rows.add_newton_schulz(side, side);
-  rows.add_newton_schulz(side + 7, side / 2 - 3);
+  for (const MatrixFactors factors : {MatrixFactors::bf16, MatrixFactors::fp32}) {
+    rows.add_newton_schulz(side, side, factors);
+    rows.add_newton_schulz(side + 7, side / 2 - 3, factors);
+  }
   rows.report(options, report);
 }
 

@@ -14,6 +14,11 @@ void measure_kernels(const Options& options, Report& report);
 /// with the contract's, and one step with an infinite gradient must be skipped.
 void measure_product(const Options& options, Report& report);
 
+/// Whole steps of a small transformer with the rule muon, with factors bf16 and fp32, and the rows of matrices. The bits
+/// of two steps are compared with the reference's. options.save: inputs and results of these two. Then the distance of
+/// results from exact arithmetic. options.numel: instead, that many results of newton_schulz for each choice of R28.
+void measure_muon(const Options& options, Report& report);
+
 /// Whether the product's step grows in a straight line with parameters, tensors, micro-batches, buckets and ranks.
 void measure_sweep(const Options& options, Report& report);
 

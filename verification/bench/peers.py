@@ -22,7 +22,7 @@ sys.dont_write_bytecode = True  # the source tree is not changed
 from peer import self_check
 from peer.install import DEEPSPEED, TORCH
 from peer.report import Problem, numbers
-from peer.timed import LOCAL, MIB_NUMEL, RANKED, run_groups
+from peer.timed import FLOWS, MIB_NUMEL, RANKED, run_groups
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,7 +40,7 @@ def parse(words):
     parser.add_argument("--steps", type=int, default=5, help="timed steps of a row in a round (default: 5)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
                         help="of one process (default: all cores)")
-    parser.add_argument("--peers", default=",".join([*LOCAL, *RANKED]), help="which (default: %(default)s)")
+    parser.add_argument("--peers", default=",".join(FLOWS), help="which (default: %(default)s)")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="where zeroproof-bench is (default: build/)")
     parser.add_argument("--venv", type=Path, help="where PyTorch is, or will be (default: peers/ in --build)")
     parser.add_argument("--json", type=Path, help="write the record to this file")
@@ -48,10 +48,10 @@ def parse(words):
     options = parser.parse_args(words)
     options.peers = options.peers.split(",")
     options.venv = (options.venv or options.build / "peers").absolute()
-    unknown = [name for name in options.peers if name not in LOCAL | RANKED]
+    unknown = [name for name in options.peers if name not in FLOWS]
     if unknown:
         raise Problem(2, f"there is no peer {unknown[0]!r}", "only flows that are written down here can be timed",
-                      "choose of " + ", ".join([*LOCAL, *RANKED]))
+                      "choose of " + ", ".join(FLOWS))
     for flag in ("numel", "rounds", "steps", "threads"):
         if getattr(options, flag) < 1:
             raise Problem(2, f"--{flag} is {getattr(options, flag)}", "there would be nothing to time",

@@ -54,6 +54,15 @@ for tensor in leaf.0 leaf.1 first.exp_avg_sq param tensor_numel; do
   head -c 2000 "$folder/case.safetensors" | grep -aqF "\"$tensor\"" || fail "the saved case has no $tensor"
 done
 
+measured muon 2 "$bench" muon --rounds 1 --threads 2 --save "$folder/muon.safetensors"
+rows 'step, factors bf16 ' 'step, factors fp32 ' 'newton_schulz 1024x1024, factors fp32 ' '192x768, rows fall to 0.001 ' \
+  'same  production = reference after two steps: .* (2)$'
+for tensor in first.exp_avg tensor_rows distant.5 exact.5; do
+  head -c 4000 "$folder/muon.safetensors" | grep -aqF "\"$tensor\"" || fail "the saved case has no $tensor"
+done
+measured 'every choice of newton_schulz' 1 "$bench" muon --numel 1
+rows 'cans scaled_product bf16 add rounds_first .* 0$' 'same  newton_schulz: host = reference (126)$'
+
 measured sweep 1 "$bench" sweep --numel 8192 --rounds 1
 rows 'parameters: ' 'tensors: ' 'micro-batches: ' 'buckets: ' 'ranks: ' 'same  product = contract along a sweep (5)'
 entries 5 worst_residual

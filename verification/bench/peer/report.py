@@ -44,6 +44,8 @@ def table(group):
             shown = (min(all_ms), statistics.median(all_ms), min(found), statistics.median(found), max(found))
             lines.append(f"{name:<42} " + " ".join(f"{value:>8.2f}" for value in shown))
         lines.append("")
+    for name, shares in group.get("of_fp32_peak", {}).items():
+        lines.append(f"{name}: {statistics.median(shares):.2f} of the fp32 peak")
     for name, check in group["checks"].items():
         if "ok" in check:
             verdict = "same " if check["ok"] else "WRONG"
@@ -52,4 +54,10 @@ def table(group):
             lines.append(f"{verdict} {name}: {near}{params}")
         else:
             lines.append(f"none  {name}: {check['unavailable']}"[:100])
+        if "noise" in check:
+            lines.append(f"      {name}: moves of matrices within {check['noise']:.1e}, bound {check['noise_bound']:.1e}")
+        if "distance" in check:
+            distances = " ".join(f"{value:.2e}" for value in check["distance"])
+            lines.append(f"      {name}: distances from exact arithmetic")
+            lines.append(f"      {distances}")
     return "\n".join(lines) + "\n"

@@ -31,6 +31,18 @@ def check_variants():
     assert [line.split()[-2] for line in lines] == ["2.00", "4.00"], lines
 
 
+def check_muon():
+    record = group({"ours": [[1]], "ours, factors fp32": [[2]], "torch, Muon and fused AdamW": [[3]]})
+    record["checks"] = {"torch, Muon and fused AdamW": {
+        "ok": False, "difference": 1e-8, "bound": 1e-6, "noise": 0.2, "noise_bound": 0.1, "distance": [0.01, 0.25]}}
+    record["of_fp32_peak"] = {"ours": [0.5, 0.9, 0.7]}
+    text = table(record)
+    for line in ("ours: 0.70 of the fp32 peak", "WRONG torch, Muon and fused AdamW: within 1.0e-08",
+                 "moves of matrices within 2.0e-01, bound 1.0e-01", "1.00e-02 2.50e-01"):
+        assert line in text, text
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
 def check_wrong_is_said():
     wrong = group({"ours": [[1]], "torch, fused AdamW": [[1]]})
     wrong["checks"]["torch, fused AdamW"]["ok"] = False
@@ -67,7 +79,7 @@ def check_errors(parse):
 
 def run(parse):
     """parse: of the command line."""
-    for check in (check_ratios, check_variants, check_wrong_is_said, check_header, check_spacing):
+    for check in (check_ratios, check_variants, check_muon, check_wrong_is_said, check_header, check_spacing):
         check()
         print(f"ok: {check.__name__[6:].replace('_', ' ')}")
     check_errors(parse)

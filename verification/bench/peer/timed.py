@@ -14,6 +14,11 @@ from peer.report import Problem, say, table
 LOCAL = {"torch-fused": "torch, fused AdamW", "torch-foreach": "torch, foreach AdamW",
          "deepspeed": "DeepSpeed CPU Adam"}
 RANKED = {"ddp": "DDP over gloo, fused AdamW", "zero": "ZeroRedundancyOptimizer, gloo"}
+MUON = {"torch-muon": "torch, Muon and fused AdamW", "torch-muon-fp32": "the same, factors fp32"}
+FLOWS = LOCAL | RANKED | MUON
+# Our rows, of zeroproof-bench muon, and the shape of Newton-Schulz alone.
+MUON_ROWS = {"step": ("step", None), "newton_schulz 1024x1024": ("newton_schulz 1024x1024", [1024, 1024]),
+             "newton_schulz 1031x509": ("newton_schulz 1031x509", [1031, 509])}
 PAGES = {"": {}, ", 2 MiB pages": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}}
 MIB_NUMEL = 1 << 18  # parameters of one MiB, in which zeroproof-bench ranks counts
 
@@ -22,7 +27,7 @@ class Peer:
     """Processes of worker.py, as many as ranks, that wait between the rounds."""
 
     def __init__(self, flow, pages, options, case, world=1):
-        self.name = (LOCAL | RANKED)[flow] + pages
+        self.name = FLOWS[flow] + pages
         self.flow = flow
         self.folder = Path(tempfile.mkdtemp(dir=case.parent))
         self.workers = []
@@ -63,8 +68,9 @@ class Peer:
     def check(self):
         return self.ask(do="check")[0]
 
-    def sample(self, count):
-        return [max(of_ranks) for of_ranks in zip(*(a["seconds"] for a in self.ask(do="steps", count=count)))]
+    def sample(self, count, shape=None):
+        what = {"do": "newton_schulz", "shape": shape} if shape else {"do": "steps"}
+        return [max(of_ranks) for of_ranks in zip(*(a["seconds"] for a in self.ask(count=count, **what)))]
 
     def stop(self):
         for worker in self.workers:
@@ -115,7 +121,7 @@ def measure(title, options, own, flows, case, world, gone):
     try:
         for flow in flows:
             for pages in PAGES:
-                name = (LOCAL | RANKED)[flow] + pages
+                name = FLOWS[flow] + pages
                 if flow in gone:
                     checks[name] = {"unavailable": gone[flow]}
                     continue
@@ -139,11 +145,60 @@ def measure(title, options, own, flows, case, world, gone):
     return {"title": title, "rows": {name: rows[name] for name in order}, "checks": checks}
 
 
+def sample_muon(options, folder):
+    """Our rows of every kind, factors bf16 as "ours" and fp32 beside it, and the share of the fp32 peak."""
+    record = run_ours([options.build / "zeroproof-bench", "muon", "--rounds", str(options.steps), "--threads",
+                       str(options.threads)], {}, folder)
+    rows = {row["name"]: row for group in record["groups"] for row in group["rows"]}
+    return {kind: {"ours": rows[name + (", factors bf16" if kind == "step" else "")],
+                   "ours, factors fp32": rows[name + ", factors fp32"]} for kind, (name, _) in MUON_ROWS.items()}
+
+
+def measure_muon(options, flows, folder):
+    """The groups of whole steps and of Newton-Schulz alone; our rows of a round come from one process."""
+    case = folder / "muon.safetensors"
+    say("muon: ours makes the numbers that all start from")
+    run_ours([options.build / "zeroproof-bench", "muon", "--rounds", "1", "--threads", str(options.threads), "--save",
+              case], {}, folder)
+    peers = [Peer(flow, "", options, case) for flow in flows]
+    groups = {kind: {"title": f"muon, {kind}, {options.threads} thread{'' if options.threads == 1 else 's'}",
+                     "rows": {}, "checks": {}} for kind in MUON_ROWS}
+    try:
+        for peer in peers:
+            groups["step"]["checks"][peer.name] = (
+                {"unavailable": peer.unavailable} if peer.unavailable else peer.check())
+        for number in range(options.rounds):
+            say(f"muon: round {number + 1} of {options.rounds}")
+            turns = [None, *(peer for peer in peers if not peer.unavailable)]
+            random.Random(number).shuffle(turns)
+            for turn in turns:
+                ours = sample_muon(options, folder) if turn is None else {}
+                for kind, (_, shape) in MUON_ROWS.items():
+                    found = {turn.name: turn.sample(options.steps, shape)} if turn else {
+                        name: row["samples_s"] for name, row in ours[kind].items()}
+                    for name, seconds in found.items():
+                        groups[kind]["rows"].setdefault(name, []).append(seconds)
+                    for name, row in ours.get(kind, {}).items():
+                        if "ratio_per_round" in row:
+                            groups[kind].setdefault("of_fp32_peak", {}).setdefault(name, []).append(
+                                row["ratio_per_round"])
+    finally:
+        for peer in peers:
+            peer.stop()
+    for group in groups.values():
+        order = sorted(group["rows"], key=lambda name: (not name.startswith("ours"), name))
+        group["rows"] = {name: group["rows"][name] for name in order}
+    return list(groups.values())
+
+
 def run_groups(options, folder):
     gone = prepare_venv(options.venv, options.peers)
     local = [flow for flow in LOCAL if flow in options.peers]
     ranked = [flow for flow in RANKED if flow in options.peers]
-    groups = []
+    muon = [flow for flow in MUON if flow in options.peers]
+    groups = measure_muon(options, muon, folder) if muon else []
+    for group in groups:
+        print(table(group), flush=True)
 
     def run(title, own, flows, tensors, world):
         case = folder / "case.safetensors"
@@ -152,7 +207,7 @@ def run_groups(options, folder):
         groups.append(measure(title, options, own, flows, case, world, gone))
         print(table(groups[-1]), flush=True)
 
-    for tensors in options.tensors:
+    for tensors in options.tensors if local or ranked else []:
         shape = f"{options.numel:,} parameters, {tensors:,} tensor{'' if tensors == 1 else 's'}"
         if local:
             run(f"{shape}, {options.threads} thread{'' if options.threads == 1 else 's'}",

@@ -5,6 +5,7 @@ worker.py SETTINGS     JSON: flow, case, threads; rank, world and meeting of sev
 Reads commands from stdin and answers on stdout, one JSON object in a line each:
   {"do": "check"}               the steps of the saved case, compared with what ours has after them
   {"do": "steps", "count": 3}   timed steps, after one that is not timed
+  {"do": "newton_schulz", "count": 3, "shape": [1024, 1024]}   the same of Newton-Schulz alone, of a Muon
 """
 
 import datetime
@@ -13,6 +14,7 @@ import os
 import struct
 import sys
 import time
+import types
 
 LR = 1e-3
 HYPER = {"lr": LR, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
@@ -20,6 +22,11 @@ MAX_NORM = 1.0
 # Of the masters: a thousandth of what one step can move them, for each step. torch adds the norm in fp32.
 BOUND_PER_STEP = 1e-3 * LR
 BF16_SPACING = 2.0**-7  # distance of neighbours, relative to the smaller one, at most
+# Newton-Schulz multiplies small singular values by up to 485 (papers/muon.md, [Muon:interval]), and so the roundings of
+# their matrix, 2^-24 for each sum of up to 768 terms: the distance of two right results, of the move of a matrix.
+MUON_NOISE = 485 * 2.0**-24 * 768**0.5
+# With factors bf16: in distances of ours with factors bf16 from ours with fp32, whose roundings are as many.
+MUON_DISTANCES = 2.0
 
 
 def read_header(file):
@@ -39,7 +46,7 @@ class Case:
         self.torch = torch
         with open(path, "rb") as file:
             self.places, metadata = read_header(file)
-        self.path = path
+        self.path, self.metadata = path, metadata
         self.steps = int(metadata["steps"])
         self.steps_before = int(metadata["steps_before"])
         self.scale = 2.0 ** int(metadata["log2_loss_scale"])
@@ -48,7 +55,7 @@ class Case:
 
     def flat(self, name):
         dtype, _, begin, end = self.places[name]
-        types = {"F32": self.torch.float32, "BF16": self.torch.bfloat16, "I64": self.torch.int64}
+        types = {"F64": self.torch.float64, "F32": self.torch.float32, "BF16": self.torch.bfloat16, "I64": self.torch.int64}
         with open(self.path, "rb") as file:
             file.seek(begin)
             return self.torch.frombuffer(bytearray(file.read(end - begin)), dtype=types[dtype])
@@ -142,6 +149,81 @@ class DeepSpeed(Local):
         self.copy_params()
 
 
+class Muon(Local):
+    """torch.optim.Muon of the matrices and AdamW of the rest, after one clip; bf16 gradients have no loss scale."""
+
+    def __init__(self, case, torch, factors):
+        super().__init__(case, torch, None)
+        value = lambda name: float(case.metadata[name])
+        self.rows, self.factors = case.flat("tensor_rows").tolist(), factors
+        momenta = case.tensors("first.exp_avg")
+        of_matrices, rest = [], []
+        for i, (master, rows) in enumerate(zip(self.masters, self.rows)):
+            if not rows:
+                rest.append(master)
+                continue
+            self.masters[i] = torch.nn.Parameter(master.detach().view(rows, -1))
+            self.masters[i].grad = torch.empty_like(self.masters[i])
+            self.leaves[i], self.halves[i] = self.leaves[i].view(rows, -1), self.halves[i].view(rows, -1)
+            of_matrices.append((self.masters[i], momenta[i].view(rows, -1)))
+        if factors == "fp32":
+            from torch.optim import _muon  # whose Newton-Schulz casts to torch.bfloat16
+            _muon.torch = types.SimpleNamespace(**vars(torch) | {"bfloat16": torch.float32})
+        self.muon = torch.optim.Muon(
+            [matrix for matrix, _ in of_matrices], lr=value("lr"), weight_decay=value("weight_decay"),
+            momentum=value("momentum"), nesterov=True, adjust_lr_fn="match_rms_adamw")
+        for matrix, momentum in of_matrices:
+            self.muon.state[matrix] = {"momentum_buffer": momentum}
+        self.adamw = torch.optim.AdamW(rest, lr=value("lr"), betas=(value("beta1"), value("beta2")),
+                                       eps=HYPER["eps"], weight_decay=value("weight_decay"), fused=True)
+        self.seed(self.adamw, self.counter)
+
+    def step(self):
+        self.torch.nn.utils.clip_grad_norm_(self.masters, MAX_NORM, foreach=True)
+        self.muon.step()
+        self.adamw.step()
+        self.copy_params()
+
+    def orthogonal(self, matrix):
+        from torch.optim import _muon
+        coefficients = (_muon.DEFAULT_A, _muon.DEFAULT_B, _muon.DEFAULT_C)
+        return _muon._zeropower_via_newtonschulz(matrix, coefficients, _muon.DEFAULT_NS_STEPS, _muon.EPS)
+
+    def newton_schulz(self, shape, count):
+        matrix = self.torch.randn(shape, generator=self.torch.Generator().manual_seed(1))
+        return timed(count, lambda: self.orthogonal(matrix))
+
+    def compare(self):
+        case, lr = self.case, float(self.case.metadata["lr"])
+        difference = moved = noise = 0.0
+        noise_bound = MUON_NOISE if self.factors == "fp32" else MUON_DISTANCES
+        for master, rows, narrow, wanted, first in zip(
+                self.masters, self.rows, case.tensors("master"), case.tensors("master.fp32"),
+                case.tensors("first.master")):
+            apart = master.detach().view(-1) - wanted
+            move = wanted - first
+            moved = max(moved, move.abs().max().item())
+            if rows:
+                unit = move if self.factors == "fp32" else narrow - wanted
+                noise = max(noise, (apart.norm() / unit.norm()).item())
+            else:
+                difference = max(difference, apart.abs().max().item())
+        bound = case.steps * BOUND_PER_STEP * lr / LR
+        ok = difference <= bound and noise <= noise_bound and moved > 100 * bound
+        return {"ok": ok, "difference": difference, "bound": bound, "moved": moved, "noise": noise,
+                "noise_bound": noise_bound, "distance": self.distances()}
+
+    def distances(self):
+        """Of Newton-Schulz from exact arithmetic, as zeroproof-bench muon measures its own."""
+        found, i = [], 0
+        while f"distant.{i}" in self.case.places:
+            shape = self.case.places[f"distant.{i}"][1]
+            matrix, exact = (self.case.flat(f"{name}.{i}").view(shape) for name in ("distant", "exact"))
+            found.append(((self.orthogonal(matrix).double() - exact).norm() / exact.norm()).item())
+            i += 1
+        return found
+
+
 class Distributed(Flow):
     """DistributedDataParallel over gloo; the backward pass computes nothing but returns the micro-batch gradients."""
 
@@ -206,9 +288,23 @@ def make_flow(settings, torch):
         return Local(case, torch, name.split("-")[1])
     if name == "deepspeed":
         return DeepSpeed(case, torch)
+    if name in ("torch-muon", "torch-muon-fp32"):
+        return Muon(case, torch, "fp32" if name == "torch-muon-fp32" else "bf16")
     torch.distributed.init_process_group("gloo", init_method=settings["meeting"], rank=settings["rank"],
                                          world_size=settings["world"], timeout=datetime.timedelta(seconds=120))
     return Distributed(case, torch, settings["rank"], name == "zero")
+
+
+def timed(count, step, prepare=lambda: None):
+    """Seconds of each step, after one that is not timed."""
+    seconds = []
+    for i in range(count + 1):
+        prepare()
+        start = time.perf_counter()
+        step()
+        if i > 0:
+            seconds.append(time.perf_counter() - start)
+    return seconds
 
 
 def answer(flow, command):
@@ -216,15 +312,10 @@ def answer(flow, command):
         for _ in range(flow.case.steps):
             flow.prepare()
             flow.step()
-        return compare(flow)
-    seconds = []
-    for i in range(command["count"] + 1):
-        flow.prepare()
-        start = time.perf_counter()
-        flow.step()
-        if i > 0:
-            seconds.append(time.perf_counter() - start)
-    return {"seconds": seconds}
+        return flow.compare() if isinstance(flow, Muon) else compare(flow)
+    if command["do"] == "newton_schulz":
+        return {"seconds": flow.newton_schulz(command["shape"], command["count"])}
+    return {"seconds": timed(command["count"], flow.step, flow.prepare)}
 
 
 def main():
