@@ -385,9 +385,10 @@ void muon_update(float step_size, bool decay, float lr_weight_decay, const float
 
 #if defined(__AVX512BF16__)
 /// Whether this processor adds the two products of a pair as R27 does, with a rounding each: on sums for which another
-/// order, or one rounding for both, has other bits.
+/// order, one rounding for both, or a product that overflows before the sum is finite, has other bits.
 bool matrix_product_has_pairs() {
-  alignas(64) float x[fma_width], y[fma_width], s[fma_width], wanted[fma_width], got[fma_width];
+  alignas(64) float a[fma_width], b[fma_width], c[fma_width], d[fma_width], x[fma_width],
+      y[fma_width], s[fma_width], wanted[fma_width], got[fma_width];
   std::uint32_t state = 1, different = 0;
   const auto drawn = [&state] {  // a value of bf16, of both signs, from 2^-4 to 2^4
     state = state * 1664525U + 1013904223U;
@@ -395,13 +396,16 @@ bool matrix_product_has_pairs() {
                     (state >> 19 & 0x7FU) << 16);
   };
   for (int round = 0; round < 256; ++round) {
+    const bool large = round % 2 != 0;
+    const float factor = large ? 0x1p62F : 1.0F, addend = large ? 0x1p123F : 1.0F;
     for (int i = 0; i < fma_width; ++i) {
-      const float a = drawn(), b = drawn(), c = drawn(), d = drawn();
-      s[i] = drawn() * (1.0F + 0x1p-23F * static_cast<float>(state >> 8 & 0xFFU));
-      x[i] = pair_word(a, b);
-      y[i] = pair_word(c, d);
-      wanted[i] = b * d + (a * c + s[i]);  // products of bf16 are exact
+      a[i] = drawn() * factor, b[i] = drawn(), c[i] = drawn() * factor, d[i] = drawn();
+      s[i] = drawn() * (1.0F + 0x1p-23F * static_cast<float>(state >> 8 & 0xFFU)) * addend;
+      x[i] = pair_word(a[i], b[i]);
+      y[i] = pair_word(c[i], d[i]);
     }
+    const FmaLanes first = matrix_product_fma(fma_factor(a), fma_factor(c), fma_load(s));
+    fma_store(wanted, matrix_product_fma(fma_factor(b), fma_factor(d), first));
     fma_store(got, matrix_product_pair(fma_factor(x), fma_factor(y), fma_load(s)));
     for (int i = 0; i < fma_width; ++i) different |= bits_of(got[i]) ^ bits_of(wanted[i]);
   }
