@@ -242,7 +242,7 @@ std::vector<std::string> muon_mistakes(const RecordedStep& step, const MuonFindi
     mistakes.push_back(
         fmt::format("no known polynomials: the nearest are {}, {:.3g} times their noise away",
                     choice_text(found.choice), found.distance() / found.noise()));
-  } else if (wrong != nullptr) {
+  } else if (wrong != nullptr && (found.near || wrong->element > 8 * wrong->distance)) {
     mistakes.push_back(
         fmt::format("as if single elements were not those of the update: one of {} is {:.3g} times "
                     "its noise off",
