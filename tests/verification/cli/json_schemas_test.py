@@ -195,8 +195,9 @@ def plans():
                   "byte_gpt --grid 64x1x1 --windows on --dtype fp32 --count megatron",
                   f"{model} --grid 2x2x4 --stage 1 --clip-groups 3",
                   f"{model} --grid 16x1x8 --instances 4",
-                  f"{model} --grid 2x1x4 --stage 2 --rule muon --matrix-owners balanced"
-                  " --matrix-tensor-parallel distributed",
+                  f"{model} --grid 2x1x4 --stage 2 --rule muon --matrix-owners balanced",
+                  "byte_gpt --grid 2x1x4 --stage 1 --rule muon --matrix-tensor-parallel"
+                  " distributed",
                   "byte_gpt --grid 2x1x1 --stage 1 --rule lamb --dtype e4m3",
                   f"{model} --grid 1x1x4 --stage 1 --exp-avg-dtype e4m3",
                   f"{model} --grid 5x1x1 --windows params --bucket 1024 --grad-dtype bf16"
