@@ -181,7 +181,7 @@ struct Result {
   std::string exactness;  ///< class of the operation; "bitwise" of whole runs
   /// Required results: "contract" (its bits), "dialect:NAME" (the bits of a library), "bound" (the
   /// contract's bound, for operations and sums without promised bits), "any-order" (the bound over
-  /// all legal orders).
+  /// all legal orders), "settings" (the choices of a recorded step of Muon, found in its numbers).
   std::string held_to = "contract";
   Status status = Status::skipped;
   std::string reason;
