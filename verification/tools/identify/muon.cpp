@@ -34,6 +34,10 @@ constexpr double least_given_norm = 1e-15;  // squares of elements are above 2^-
 // Of an element, in units of the root mean square of O, and of the noise: recorded steps have up to 9; and of a matrix
 // with the roundings of a choice, but for single values: up to 0.018.
 constexpr double most_element = 16, most_exact_element = 0.125;
+// Scale and decay are solved from the elements, so that fewer fit nearly every choice.
+constexpr std::size_t few_elements = 8;
+// A smaller distance from fp32 in most matrices is none of bf16, whose last rounding alone is about 2^-10.
+constexpr double surely_single = 0x1p-13;
 constexpr int most_steps = 12;
 constexpr std::size_t most_rounded = 16;  // choices that are evaluated with roundings
 
@@ -63,10 +67,11 @@ bool has_family(const RecordedStep& step, MomentumFamily family, bool coupled) {
       const double kept = h.momentum * t.before.momentum_buffer[i];
       const double taken = w * used_gradient(h, t, i, coupled);
       const double got = t.after.momentum_buffer[i];
-      if (std::isnan(kept + taken) && std::isnan(got)) continue;
+      const double sum = kept + taken;
+      if ((std::isnan(sum) && std::isnan(got)) || (std::isinf(sum) && sum == got)) continue;
       // 2^-149 is the smallest difference of two floats.
       const double bound = 4 * unit * (std::fabs(kept) + std::fabs(taken)) + 0x1p-148;
-      if (!(std::fabs(got - (kept + taken)) <= bound)) return false;
+      if (!(std::fabs(got - sum) <= bound)) return false;
     }
   }
   return true;
@@ -77,6 +82,8 @@ struct Fit {
   double element =
       unbounded;  ///< the largest rest of an element, in units of the mean one of scale * o
   double element_resolution = 0;
+  bool few = false;     ///< too few elements to tell choices apart
+  bool hidden = false;  ///< the update is smaller than the rounding of the parameters
 };
 
 /// p - p' = decay * p + scale * o, in least squares.
@@ -94,7 +101,9 @@ Fit fitted(const StepTensor& t, const DialectHyper& h, const Matrix& o) {
   Fit fit;
   if (!(oo > 0) || !std::isfinite(oo + oy)) return fit;
   fit.decay = h.lr * h.weight_decay;
-  const bool solves = t.numel() > 2 && independent > 1e-6 * pp;
+  fit.few = t.numel() < few_elements;
+  fit.hidden = h.lr * std::sqrt(oo) < unit * std::sqrt(after) / 4;
+  const bool solves = !fit.few && independent > 1e-6 * pp;
   if (solves) fit.decay = (py - po * oy / oo) / independent;
   fit.scale = (oy - fit.decay * po) / oo;
   double rest = 0, largest = 0;
@@ -141,7 +150,8 @@ struct Rounded : Scored {
 
   bool exact(std::size_t k) const {
     const double most = noises[k] < most_noise ? largest_exact : largest_of_low_rank;
-    return input != MuonInput::fp32 && fits[k].distance < std::min(noises[k] / 8, most);
+    return input != MuonInput::fp32 && !fits[k].few &&
+           fits[k].distance < std::min(noises[k] / 8, most);
   }
   /// The noise of one matrix is a draw, so that of all is considered too.
   double noise(std::size_t k) const {
@@ -168,7 +178,9 @@ struct Rounded : Scored {
     return std::min(noise, std::max(most_distance, sum));
   }
   /// Roundings that are as large as the result leave nothing to compare: of a matrix of low rank, for example.
-  bool shows(std::size_t k) const { return exact(k) || noises[k] < most_noise; }
+  bool shows(std::size_t k) const {
+    return !fits[k].hidden && (exact(k) || noises[k] < most_noise);
+  }
   bool near() const {
     bool any = false;
     for (std::size_t k = 0; k < fits.size(); ++k) {
@@ -183,10 +195,22 @@ struct Rounded : Scored {
     for (std::size_t k = 0; k < fits.size(); ++k) count += exact(k) ? 1 : 0;
     return count;
   }
-  /// Nearer to the step: more exact matrices, all near, the distance.
+  /// Most matrices have this choice in fp32; a wrong one does not make the others bf16.
+  bool is_single() const {
+    if (input != MuonInput::fp32) return false;
+    std::ptrdiff_t count = 0, all = 0;
+    for (const Fit& fit : fits) {
+      if (fit.few || fit.hidden) continue;
+      ++all;
+      count += fit.scale > 0 && fit.distance <= surely_single ? 1 : 0;
+    }
+    return 2 * count > all;
+  }
+  /// Nearer to the step: more exact matrices, most in fp32, all near, the distance.
   bool before(const Rounded& other) const {
     const std::ptrdiff_t mine = num_exact(), theirs = other.num_exact();
     if (mine != theirs) return mine > theirs;
+    if (is_single() != other.is_single()) return is_single();
     return near() != other.near() ? near() : distance() < other.distance();
   }
 };
@@ -231,7 +255,9 @@ class Search {
       if (norm == 0) {
         ++found_.zeros;
         found_.zeros_moved = found_.zeros_moved || moves_beyond_decay(t);
-      } else if (!std::ranges::all_of(t.grad, [](float g) { return std::isfinite(g); })) {
+      } else if (const auto finite = [](float x) { return std::isfinite(x); };
+                 !std::ranges::all_of(t.grad, finite) ||
+                 !std::ranges::all_of(t.before.master, finite)) {
         ++found_.nonfinite;
       } else if (norm < (given_.floor && given_.eps ? least_given_norm : least_norm)) {
         ++found_.tiny;
@@ -426,9 +452,12 @@ void find_scales(double factor, MuonFinding& found) {
     for (const MuonMatrix& m : found.matrices) {
       const double ratio =
           m.scale / (factor * scale_of(scaling, m.tensor->rows, m.tensor->columns));
-      const double off = found.input == MuonInput::fp32 ? std::max(single_noise, 2 * m.distance)
+      // The distance of a vector does not have the noise of its length.
+      const bool vector = std::min(m.tensor->rows, m.tensor->columns) == 1;
+      const double distance = vector ? std::max(m.distance, m.noise) : m.distance;
+      const double off = found.input == MuonInput::fp32 ? std::max(single_noise, 2 * distance)
                          : m.exact                      ? 0x1p-8
-                                                        : std::max(0.02, 2 * m.distance);
+                                                        : std::max(0.02, 2 * distance);
       low = std::max(low, ratio / (1 + off));
       high = std::min(high, ratio * (1 + off));
     }
@@ -616,6 +645,9 @@ void find_hint(const RecordedStep& step, const Search& search, MuonFinding& foun
     const Matrix e = search.direction(t, which);
     return whole(e, polynomials, h.muon.divisor(e.norm()));
   };
+  constexpr double close = 0.1, far = 0.35;
+  const double without_mistake = distance_of(right, 1);
+  if (without_mistake < close) return;
   take(right, -1, "the update has the wrong sign");
   for (const std::size_t parts : {2U, 3U, 4U, 8U}) {
     for (const bool rows : {true, false}) {
@@ -675,8 +707,7 @@ void find_hint(const RecordedStep& step, const Search& search, MuonFinding& foun
     }
   }
   // In the noise of bf16, it has to be much nearer than without a mistake.
-  constexpr double close = 0.1, far = 0.35;
-  if (!(nearest < close || (nearest < far && nearest < 0.5 * distance_of(right, 1))))
+  if (!(nearest < close || (nearest < far && nearest < 0.5 * without_mistake)))
     found.hint.clear();
 }
 

@@ -50,7 +50,7 @@ struct MuonFinding {
   bool coupled = false;                  ///< the gradient has weight_decay * master in it
   std::vector<MuonMatrix> matrices;      ///< evaluated ones
   /// Others: without a direction, near the floor, too large, with roundings as large as the result (of low rank), with
-  /// gradients that are not finite.
+  /// gradients or parameters that are not finite.
   std::int64_t zeros = 0, tiny = 0, large = 0, unclear = 0, nonfinite = 0;
   bool zeros_moved = false;  ///< a matrix without a direction changed by more than its decay
   bool overflows =

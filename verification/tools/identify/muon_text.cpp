@@ -61,8 +61,7 @@ std::string matrices_text(const MuonFinding& found) {
          other(found.tiny, "a norm below 1e-4") +
          other(found.large, "too large, or no finite norm") +
          other(found.unclear, "roundings as large as the result, as of a low rank") +
-         other(found.nonfinite,
-               "a gradient with NaN or an infinity, of which Muon makes no update");
+         other(found.nonfinite, "NaN or an infinity in the gradient or the parameter");
 }
 
 /// "" for the given scale.
@@ -87,7 +86,13 @@ std::string wrong_scale(const DialectHyper& h, const MuonFinding& found) {
                          rows ? m.tensor->columns : of_part(m.tensor->columns));
             return std::fabs(m.scale / want - 1) <= std::max(0.01, 2 * m.distance);
           });
-      if (all)
+      const bool other =
+          given.scale && std::ranges::any_of(found.matrices, [&](const MuonMatrix& m) {
+            const double whole =
+                given.scale_factor * scale_of({*given.scale}, m.tensor->rows, m.tensor->columns);
+            return std::fabs(m.scale / whole - 1) > std::max(0.01, 2 * m.distance);
+          });
+      if (all && other)
         return fmt::format("as if the scale were that of 1/{} of the {}", parts,
                            rows ? "rows" : "columns");
     }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
+#include <tuple>
 
 #include "common/base/error.hpp"
 #include "tests/support/paths.hpp"
@@ -121,6 +123,7 @@ std::string hint_of(const Result& result) {
 /// the roundings of bf16.
 struct Formula {
   MuonInput input = MuonInput::bf16_norm_bf16;
+  std::optional<std::pair<std::size_t, std::size_t>> cut;  ///< extents of all matrices
   std::function<double(double g, double m)> take = [](double g, double m) {
     return momentum * m + (1 - momentum) * g;
   };
@@ -145,7 +148,16 @@ struct Formula {
 
   RecordedStep step() const {
     RecordedStep made = recorded("torch-muon.torch.default.3");
+    if (cut)
+      std::erase_if(made.tensors,
+                    [&](const StepTensor& t) { return t.numel() < cut->first * cut->second; });
     for (StepTensor& t : made.tensors) {
+      if (cut) {
+        std::tie(t.rows, t.columns) = *cut;
+        for (auto* values : {&t.grad, &t.before.momentum_buffer, &t.after.momentum_buffer,
+                             &t.before.master, &t.after.master})
+          values->resize(t.rows * t.columns);
+      }
       Matrix e{t.rows, t.columns, std::vector<double>(t.numel())};
       for (std::size_t i = 0; i < t.numel(); ++i) {
         const double old = t.before.momentum_buffer[i];
@@ -220,6 +232,10 @@ TEST_CASE("judge-run: muon in fp32 is within its bound") {
   const Result scaled = run.judged();
   CHECK(scaled.status == Status::fail);
   CHECK(hint_of(scaled).find("as if the updates were multiplied by 1.003") == 0);
+  // The scale original of a part of a wide matrix is that of the whole one.
+  formula.cut = {3, 5};
+  run.step = formula.step();
+  CHECK(hint_of(run.judged()).find("as if the updates were multiplied by 1.003") == 0);
 }
 
 TEST_CASE("judge-run: a mistake of muon is wrong in the phase update, with a hint") {
@@ -383,6 +399,167 @@ TEST_CASE("judge-run: single elements of muon that are wrong") {
   REQUIRE(result.divergence);
   CHECK(result.divergence->rank == 1);
   CHECK(result.divergence->global_index == 5);
+}
+
+TEST_CASE("judge-run: one wrong matrix of muon does not make a step in fp32 one in bf16") {
+  MuonRun run;
+  Formula formula;
+  formula.input = MuonInput::fp32;
+  const RecordedStep right = formula.step();
+  run.step = right;
+  StepTensor& t = run.step.tensors.back();
+  for (std::size_t i = 0; i < t.numel() / 2; ++i)
+    t.after.master[i] += 0.02F * (t.after.master[i] - t.before.master[i]);
+  const Result shard = run.judged();
+  CHECK(shard.status == Status::fail);
+  REQUIRE(shard.divergence);
+  CHECK(shard.divergence->parameter == "w" + t.name);
+  CHECK(hint_of(shard).find("as if Nesterov") == std::string::npos);
+
+  // Rank 1: in bf16 its roundings are as large as the result.
+  t = right.tensors.back();
+  for (std::size_t i = 0; i < t.numel(); ++i) {
+    t.grad[i] = t.before.momentum_buffer[i] = t.after.momentum_buffer[i] =
+        static_cast<float>(1 + i / t.columns) * static_cast<float>(1 + i % t.columns);
+    t.after.momentum_buffer[i] =
+        static_cast<float>(momentum * t.before.momentum_buffer[i] + (1 - momentum) * t.grad[i]);
+    t.after.master[i] = t.before.master[i] + 1;
+  }
+  CHECK(run.judged().status == Status::fail);
+}
+
+TEST_CASE("judge-run: one element of a large matrix of muon in fp32 is wrong within the bound") {
+  MuonRun run;
+  run.step.tensors.resize(1);
+  StepTensor& t = run.step.tensors[0];
+  t.rows = t.columns = 96;
+  const auto draw = [&](std::vector<float>& values, double scale) {
+    values.resize(t.rows * t.columns);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(scale * std::sin(1.7 * static_cast<double>(i * i % 9973)));
+  };
+  draw(t.grad, 0.05);
+  draw(t.before.momentum_buffer, 0.01);
+  draw(t.before.master, 0.02);
+  t.after = t.before;
+  Matrix e{t.rows, t.columns, std::vector<double>(t.numel())};
+  for (std::size_t i = 0; i < t.numel(); ++i) {
+    t.after.momentum_buffer[i] =
+        static_cast<float>(momentum * t.before.momentum_buffer[i] + (1 - momentum) * t.grad[i]);
+    e.values[i] = (1 - momentum) * t.grad[i] + momentum * t.after.momentum_buffer[i];
+  }
+  const Matrix o = exact_orthogonal(e, {NewtonSchulzSet::simple, 5}, e.norm()).back();
+  for (std::size_t i = 0; i < t.numel(); ++i)
+    t.after.master[i] =
+        static_cast<float>(t.before.master[i] * (1 - lr * decay) - lr * o.values[i]);
+  CHECK(run.judged().status == Status::pass);
+  t.after.master[1234] = t.before.master[1234];
+  const Result result = run.judged();
+  CHECK(result.status == Status::fail);
+  CHECK(result.differing == 1);
+  CHECK(hint_of(result).find("as if single elements were not those of the update") == 0);
+}
+
+TEST_CASE("judge-run: muon of matrices with a few elements, in both formats") {
+  for (const MuonInput input : {MuonInput::bf16_norm_bf16, MuonInput::fp32}) {
+    for (const std::pair<std::size_t, std::size_t> extents :
+         {std::pair{1, 1}, {1, 2}, {2, 1}, {3, 1}, {2, 3}}) {
+      CAPTURE(static_cast<int>(input));
+      CAPTURE(extents.first);
+      CAPTURE(extents.second);
+      MuonRun run;
+      Formula formula;
+      formula.input = input;
+      formula.cut = extents;
+      run.step = formula.step();
+      const Result result = run.judged();
+      CAPTURE(result.reason);
+      CHECK(result.status == Status::pass);
+      StepTensor& t = run.step.tensors.back();
+      t.after.master[0] += 0.1F;
+      CHECK(run.judged().status == Status::fail);
+    }
+  }
+}
+
+TEST_CASE("judge-run: muon with infinities, NaN, and a rate below the roundings") {
+  for (const float odd : {HUGE_VALF, NAN}) {
+    CAPTURE(odd);
+    const auto right_with = [&](const std::function<void(StepTensor&)>& change) {
+      MuonRun run;
+      Formula formula;
+      formula.input = MuonInput::fp32;
+      run.step = formula.step();
+      change(run.step.tensors[1]);
+      const Result result = run.judged();
+      CAPTURE(result.reason);
+      CHECK(result.status == Status::pass);
+      CHECK(result.reason.find("muon: not judged: 1 matrix") == 0);
+    };
+    right_with([&](StepTensor& t) {
+      t.grad[3] = t.after.momentum_buffer[3] = odd;
+      std::ranges::fill(t.after.master, NAN);
+    });
+    right_with([&](StepTensor& t) {
+      t.before.momentum_buffer[3] = t.after.momentum_buffer[3] = odd;
+      std::ranges::fill(t.after.master, NAN);
+    });
+    right_with([&](StepTensor& t) { t.before.master[3] = t.after.master[3] = odd; });
+
+    // A matrix that is too small to be judged, whose parameter becomes `odd`.
+    MuonRun run;
+    StepTensor& t = run.step.tensors[1];
+    for (auto* values : {&t.grad, &t.before.momentum_buffer, &t.after.momentum_buffer}) {
+      for (float& x : *values) x *= 0x1p-80F;
+    }
+    CHECK(run.judged().status == Status::pass);
+    t.after.master[7] = odd;
+    const Result result = run.judged();
+    CHECK(result.status == Status::fail);
+    CHECK(result.differing == 1);
+    REQUIRE(result.divergence);
+    CHECK(result.divergence->parameter == "w" + t.name);
+    CHECK(result.divergence->global_index == 7);
+  }
+  MuonRun tiny;
+  tiny.group["lr"] = 1e-10;
+  for (StepTensor& t : tiny.step.tensors) t.after.master = t.before.master;
+  const Result result = tiny.judged();
+  CHECK(result.status == Status::pass);
+  CHECK(result.reason.find("with roundings as large as the result") != std::string::npos);
+}
+
+TEST_CASE("judge-run: matrices of muon too large to be evaluated move, and not too far") {
+  MuonRun run;
+  run.step.tensors.resize(1);
+  StepTensor& t = run.step.tensors[0];
+  t.rows = t.columns = 513;
+  t.before.master.assign(t.rows * t.columns, 0.0F);
+  t.grad = t.before.master;
+  t.before.momentum_buffer = t.before.master;
+  for (std::size_t i = 0; i < t.grad.size(); ++i)
+    t.grad[i] = static_cast<float>(std::sin(1.7 * static_cast<double>(i * i % 9973)));
+  t.after = t.before;
+  for (std::size_t i = 0; i < t.grad.size(); ++i) {
+    t.before.master[i] = 0.02F * t.grad[i];
+    t.after.momentum_buffer[i] = static_cast<float>((1 - momentum) * t.grad[i]);
+    // As large as an orthogonal matrix.
+    t.after.master[i] = static_cast<float>(t.before.master[i] * (1 - lr * decay) -
+                                           lr * 1.4 * t.grad[i] / std::sqrt(513.0));
+  }
+  const Result right = run.judged();
+  CAPTURE(right.reason);
+  CHECK(right.status == Status::pass);
+  CHECK(right.reason.find("too large") != std::string::npos);
+  const std::vector<float> master = t.after.master;
+  t.after.master = t.before.master;
+  CHECK(run.judged().status == Status::fail);
+  t.after.master = master;
+  t.after.master[7] = NAN;
+  CHECK(run.judged().differing == 1);
+  t.after.master = master;
+  for (float& x : t.after.master) x += 0.1F;
+  CHECK(run.judged().status == Status::fail);
 }
 
 TEST_CASE("judge-run: matrices of muon that are not judged are not right") {
