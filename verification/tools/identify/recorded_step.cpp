@@ -79,6 +79,10 @@ class Settings {
 
   bool given(const char* key) const { return metadata_.contains(key); }
 
+  [[noreturn]] void refuse_value(const char* key, const char* why, const char* remedy) const {
+    refuse(file_, std::string(key) + " is " + shown_name(text(key)), why, remedy);
+  }
+
   /// One of the names of an enumeration.
   template <class Choice>
   std::optional<Choice> choice(const char* key) const {
@@ -105,8 +109,13 @@ GivenMuon given_muon(const Settings& settings) {
   given.family = settings.choice<MomentumFamily>("family");
   if (settings.given("nesterov")) given.nesterov = settings.flag("nesterov", false);
   given.coefficients = settings.choice<NewtonSchulzSet>("coefficients");
-  if (settings.given("steps"))
-    given.steps = static_cast<int>(std::lround(settings.number("steps", 1, 64)));
+  if (settings.given("steps")) {
+    const double steps = settings.number("steps", 1, 64);
+    if (steps != std::floor(steps))
+      settings.refuse_value("steps", "Newton-Schulz has whole steps",
+                            "write a whole number from 1 to 64");
+    given.steps = static_cast<int>(steps);
+  }
   given.scale = settings.choice<MuonScale>("scale");
   given.scale_factor = settings.number_or("scale_factor", 1, 0x1p-100, large);
   given.floor = settings.choice<NormFloor>("floor");

@@ -628,6 +628,7 @@ TEST_CASE("judge-run: settings and shapes of muon groups that cannot be used") {
   };
   has(refused([](MuonRun& run) { run.group["scale"] = "orignal"; }), "original");
   has(refused([](MuonRun& run) { run.group["steps"] = 0; }), "steps is '0'");
+  has(refused([](MuonRun& run) { run.group["steps"] = 4.7; }), "steps is '4.7'");
   has(refused([](MuonRun& run) { run.group["beta1"] = 0.9; }), "beta1 is no setting of muon");
   has(refused([](MuonRun& run) {
         run.change = [](std::size_t, SimulatedFile& file) {
