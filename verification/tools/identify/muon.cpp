@@ -707,8 +707,7 @@ void find_hint(const RecordedStep& step, const Search& search, MuonFinding& foun
     }
   }
   // In the noise of bf16, it has to be much nearer than without a mistake.
-  if (!(nearest < close || (nearest < far && nearest < 0.5 * without_mistake)))
-    found.hint.clear();
+  if (!(nearest < close || (nearest < far && nearest < 0.5 * without_mistake))) found.hint.clear();
 }
 
 }  // namespace
