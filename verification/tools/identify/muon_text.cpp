@@ -108,9 +108,14 @@ std::string wrong_scale(const DialectHyper& h, const MuonFinding& found) {
         "as if the updates were multiplied by {:.4g}: clipped after Newton-Schulz, or another rate",
         s.factor);
   }
-  const MuonMatrix& m = found.matrices.front();
-  return fmt::format("the scale is none that is known: {:.5g} of {} rows and {} columns", m.scale,
-                     m.tensor->rows, m.tensor->columns);
+  const auto off = [&](const MuonMatrix& m) {
+    const MuonScaling scaling = {given.scale.value_or(MuonScale::none)};
+    const double want = given.scale_factor * scale_of(scaling, m.tensor->rows, m.tensor->columns);
+    return given.scale ? std::fabs(m.scale / want - 1) : 0;
+  };
+  const MuonMatrix& m = *std::ranges::max_element(found.matrices, {}, off);
+  return fmt::format("the scale is none that is known: {:.5g} of {} rows and {} columns in {}",
+                     m.scale, m.tensor->rows, m.tensor->columns, name_of(*m.tensor));
 }
 
 }  // namespace
@@ -252,6 +257,10 @@ std::vector<std::string> muon_mistakes(const RecordedStep& step, const MuonFindi
         fmt::format("as if single elements were not those of the update: one of {} is {:.3g} times "
                     "its noise off",
                     name_of(*wrong->tensor), wrong->element / wrong->noise));
+  } else if (const auto negative = std::ranges::find_if(
+                 found.matrices, [](const MuonMatrix& m) { return m.scale < 0; });
+             negative != found.matrices.end()) {
+    mistakes.push_back("the update of " + name_of(*negative->tensor) + " has the wrong sign");
   } else if (!found.near) {
     mistakes.push_back(
         fmt::format("the update is {:.3g} times its noise away", found.distance() / found.noise()));
@@ -273,10 +282,15 @@ std::vector<std::string> muon_mistakes(const RecordedStep& step, const MuonFindi
   }
   if (std::string scale = wrong_scale(step.hyper, found); !scale.empty())
     mistakes.push_back(std::move(scale));
-  if (found.decays.empty())
-    mistakes.push_back(fmt::format("the decay is none that is known: {:.4g} of the parameter",
-                                   found.matrices.front().decay));
-  else if (found.decays.front() != "lr*wd")
+  if (found.decays.empty()) {
+    const double product = step.hyper.lr * step.hyper.weight_decay;
+    const MuonMatrix& m = *std::ranges::max_element(found.matrices, {}, [&](const MuonMatrix& one) {
+      return std::fabs(one.decay - product) / one.decay_error;
+    });
+    mistakes.push_back(fmt::format("the decay is none that is known: {:.4g} of the parameter in {}",
+                                   m.decay, name_of(*m.tensor)));
+  }
+  if (!found.decays.empty() && found.decays.front() != "lr*wd")
     mistakes.push_back("as if the decay were " + found.decays.front());
   return mistakes;
 }

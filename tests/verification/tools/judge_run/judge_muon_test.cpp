@@ -428,6 +428,31 @@ TEST_CASE("judge-run: one wrong matrix of muon does not make a step in fp32 one 
   CHECK(run.judged().status == Status::fail);
 }
 
+TEST_CASE("judge-run: the hint names the matrix of muon that is wrong") {
+  const auto hint = [](const std::function<void(Formula&)>& change) {
+    Formula formula;
+    formula.input = MuonInput::fp32;
+    MuonRun run;
+    run.step = formula.step();
+    change(formula);
+    run.step.tensors.back() = formula.step().tensors.back();
+    return hint_of(run.judged());
+  };
+  const std::string name = "w" + recorded("torch-muon.torch.default.3").tensors.back().name;
+  const auto ends = [&](const std::string& text) {
+    CAPTURE(text);
+    CHECK(text.ends_with(" in " + name));
+  };
+  ends(hint([](Formula& f) {
+    f.scale = [](double r, double c) { return 1.02 * std::sqrt(std::max(1.0, r / c)); };
+  }));
+  ends(hint([](Formula& f) { f.kept = [](double p, double) { return p; }; }));
+  const std::string sign = hint([](Formula& f) {
+    f.scale = [](double r, double c) { return -std::sqrt(std::max(1.0, r / c)); };
+  });
+  CHECK(sign == "the update of " + name + " has the wrong sign");
+}
+
 TEST_CASE("judge-run: one element of a large matrix of muon in fp32 is wrong within the bound") {
   MuonRun run;
   run.step.tensors.resize(1);
