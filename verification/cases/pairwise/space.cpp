@@ -63,7 +63,9 @@ std::string why_pointless(const RunConfig& config) {
     return "the tensors of a clip group may have no gradient in the few steps that are applied";
   }
   const NewtonSchulzOptions& iteration = config.optimizer.muon.newton_schulz;
-  if (traits_of(config.optimizer.rule).matrices && iteration.steps > 8 &&
+  // Of a gradient of low rank, which momentum adds to others.
+  const bool grows_above_1 = iteration.steps > 8 || config.optimizer.momentum == 0;
+  if (traits_of(config.optimizer.rule).matrices && grows_above_1 &&
       iteration.coefficients == NewtonSchulzSet::cans && iteration.factors == MatrixFactors::bf16) {
     return "a singular value that bf16 rounds above 1 leaves the interval of cans and grows";
   }

@@ -180,11 +180,11 @@ TEST_CASE("pairwise counts: one case and two cases, by hand") {
   };
   // All settings except those that have no effect: transport, persistent, the scaler's seven,
   // momentum's three, warmup_shape, wsd_shape, schedule_unit, first_is_zero, five of offload,
-  // eleven of scales, thirteen of muon.
+  // eleven of scales, fourteen of muon.
   const char* first = "byte_gpt_tiny/adamw/host/stage2/threads:3/bf16/lockstep/bucket:4096/omp:1";
   const Coverage one = coverage({first});
   const auto all = static_cast<std::int64_t>(axes().size());
-  const std::int64_t n = all - 45;
+  const std::int64_t n = all - 46;
   CHECK(one.visited.marked_values() == n);
   CHECK(one.visited.marked_pairs() == n * (n - 1) / 2);
   // Another stage: one value more, with the n - 1 others.
