@@ -11,8 +11,8 @@ namespace {
 void describe_matrices(const OptimizerSetup& setup, StepTables& tables) {
   for (std::size_t tensor = 0; tensor < setup.matrix_tensors.size(); ++tensor) {
     const auto& [is_matrix, by_columns, widths] = setup.matrix_tensors[tensor];
-    if (!is_matrix) continue;
     const std::vector<std::int64_t>& shape = setup.layout->tensors()[tensor].shape;
+    if (!is_matrix || shape[0] == 0 || shape[1] == 0) continue;  // it has no part
     const std::vector<std::int64_t> parts = widths.empty() ? std::vector{shape[0]} : widths;
     const std::int64_t period = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
     std::int64_t first = 0;
