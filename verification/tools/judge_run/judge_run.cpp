@@ -18,6 +18,7 @@ std::string cell_of(const Result& result) {
   if (result.status == Status::fail) return "WRONG";
   if (result.status != Status::pass) return "-";
   if (result.exactness == "named") return "named";
+  if (result.exactness == "partial") return "partial";
   if (result.worst_ratio > 0) return fmt::format("{:.2g}", result.worst_ratio);
   return result.exactness == "bounded" ? "bits" : "right";
 }
@@ -28,7 +29,8 @@ const Suite& judge_run_suite() {
       {11,
        "number: largest error, where 1 is the bound of any legal order; bits: no error, or those\n"
        "of a known library; named: matrices of muon have the choices of their settings, for which\n"
-       "there are neither bits nor a bound in bf16; -: not recorded or not judged\n",
+       "there are neither bits nor a bound in bf16; partial: right as far as it was judged, but\n"
+       "not all matrices of muon were; -: not recorded or not judged\n",
        cell_of, [](const Result& a, const Result& b) { return a.exactness == b.exactness; }});
   return suite;
 }

@@ -291,7 +291,10 @@ void judge_matrices(const UpdatedMatrices& matrices, RunFindings& found) {
   judge_others(matrices, shown, expected, found);
   const bool of_others =
       found.differing() > right && shown.near && mistakes.size() == 1 && shown.overflows;
-  if (const std::string text = unjudged_text(shown); !text.empty()) found.note(text);
+  if (const std::string text = unjudged_text(shown); !text.empty()) {
+    found.note(text);
+    if (numel == 0 || shown.large > 0) found.partial();
+  }
   if (identified.unchanged)
     mistakes.insert(mistakes.begin(), "as if the step had not been applied: nothing changed");
   if (!mistakes.empty()) {
@@ -340,6 +343,7 @@ std::optional<StepTensor> whole_matrix(const RunStep& step, std::size_t p, std::
   }
   if (narrow) {
     found.note("muon: not judged: a matrix or its momentum has 16 bits");
+    found.partial();
     return std::nullopt;
   }
   place.parameter = p;
@@ -376,6 +380,7 @@ void judge_muon(const RunStep& step, RunFindings& found) {
         continue;
       if (parameter.sampled()) {
         found.missing("whole matrices, which Newton-Schulz needs");
+        found.partial();
         continue;
       }
       const std::int64_t t = step.parameter(p, step.owners(p).front()).t;

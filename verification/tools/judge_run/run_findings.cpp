@@ -164,7 +164,7 @@ Result RunFindings::result(const std::string& program, const std::string& replay
   r.suite = "judge-run";
   r.group = std::string(name(phase_));
   r.side = program;
-  r.exactness = named_ ? "named" : by_bound ? "bounded" : "bitwise";
+  r.exactness = partial_ ? "partial" : named_ ? "named" : by_bound ? "bounded" : "bitwise";
   r.held_to = named_ ? "settings" : by_bound ? "any-order" : "contract";
   r.replay = replay;
   r.compared = compared_;

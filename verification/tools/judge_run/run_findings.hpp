@@ -50,6 +50,8 @@ class RunFindings {
 
   /// Some results are right by the choices that they show, for which there are neither bits nor a bound.
   void named() { named_ = true; }
+  /// Some results were recorded and could not be judged.
+  void partial() { partial_ = true; }
 
   std::int64_t compared() const { return compared_; }
   std::int64_t differing() const { return differing_; }
@@ -63,7 +65,7 @@ class RunFindings {
   RunPhase phase_;
   std::int64_t compared_ = 0, differing_ = 0;
   double worst_ = 0;
-  bool named_ = false;
+  bool named_ = false, partial_ = false;
   std::optional<Divergence> first_;
   double first_ratio_ = 0, first_worst_ = 0;
   std::optional<RunPlace> now_;

@@ -576,6 +576,7 @@ TEST_CASE("judge-run: matrices of muon too large to be evaluated move, and not t
   CAPTURE(right.reason);
   CHECK(right.status == Status::pass);
   CHECK(right.reason.find("too large") != std::string::npos);
+  CHECK(right.exactness == "partial");  // the momentum alone is within a bound
   const std::vector<float> master = t.after.master;
   t.after.master = t.before.master;
   CHECK(run.judged().status == Status::fail);
