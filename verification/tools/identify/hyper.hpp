@@ -16,12 +16,13 @@ struct GivenMuon {
   std::optional<int> steps;
   std::optional<MuonScale> scale;
   double scale_factor = 1;
+  std::optional<MatrixFactors> factors;
   std::optional<NormFloor> floor;
   std::optional<double> eps;
 
   bool any() const {
-    return family || nesterov || coefficients || steps || scale || scale_factor != 1 || floor ||
-           eps;
+    return family || nesterov || coefficients || steps || scale || scale_factor != 1 || factors ||
+           floor || eps;
   }
   /// A norm by these; the norm itself without a floor and its eps.
   double divisor(double norm) const {

@@ -333,18 +333,23 @@ class Search {
   void score_rounded() {
     const double limit = std::max(0.2, 2 * scored_.front().middle_distance());
     const bool visible = !only_given_ || cost_of(*tensors_.front()) <= most_given_cost;
+    const bool fp32_alone = only_given_ && given_.factors == MatrixFactors::fp32;
+    const bool bf16_alone = only_given_ && given_.factors == MatrixFactors::bf16;
     for (std::size_t k = 0; k < std::min(most_rounded, scored_.size()); ++k) {
       if (scored_[k].middle_distance() > limit && k > 0) break;
       const MuonChoice choice = scored_[k].choice;
       for (const MuonInput input :
            {MuonInput::bf16_norm_bf16, MuonInput::bf16_first, MuonInput::bf16_last}) {
+        if (fp32_alone) break;
         for (const MuonProducts products :
              {MuonProducts::fused, MuonProducts::scaled_factor, MuonProducts::scaled_product,
               MuonProducts::partly_fused}) {
           if (visible || rounded_.empty()) rounded_.push_back(rounded(choice, products, input));
         }
       }
-      rounded_.push_back(rounded(choice, MuonProducts::single, MuonInput::fp32));
+      Rounded single = rounded(choice, MuonProducts::single, MuonInput::fp32);
+      // A step that is surely fp32 is no noise of bf16.
+      if (!bf16_alone || single.is_single()) rounded_.push_back(std::move(single));
     }
     std::ranges::stable_sort(rounded_,
                              [](const Rounded& a, const Rounded& b) { return a.before(b); });
@@ -759,7 +764,11 @@ MuonFinding find_muon(const RecordedStep& step) {
   const MuonFinding given = searched(step, true);
   if (given.matrices.empty() || muon_mistakes(step, given).empty()) return given;
   const MuonFinding all = searched(step, false);
-  return all.matrices.empty() || muon_mistakes(step, all).empty() ? given : all;
+  // Within the noise of bf16, but without its roundings: it may be fp32 with a mistake.
+  const bool in_noise = step.hyper.muon.factors == MatrixFactors::fp32 && all.near &&
+                        all.input != MuonInput::fp32 &&
+                        !std::ranges::all_of(all.matrices, &MuonMatrix::exact);
+  return all.matrices.empty() || in_noise || muon_mistakes(step, all).empty() ? given : all;
 }
 
 Matrix muon_direction(const StepTensor& t, const DialectHyper& h, MuonDirection direction,

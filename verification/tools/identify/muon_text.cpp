@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/step/muon_names.hpp"
 #include "verification/report/format.hpp"
 
 namespace zeroproof::verification {
@@ -263,7 +264,8 @@ std::vector<std::string> muon_mistakes(const RecordedStep& step, const MuonFindi
     mistakes.push_back("the update of " + name_of(*negative->tensor) + " has the wrong sign");
   } else if (!found.near) {
     mistakes.push_back(
-        fmt::format("the update is {:.3g} times its noise away", found.distance() / found.noise()));
+        fmt::format("the update is {:.3g} times {} away", found.distance() / found.noise(),
+                    found.input == MuonInput::fp32 ? "the noise of fp32" : "its noise"));
   }
   if (!found.near) return mistakes;
   std::vector<MuonChoice> possible = found.same;
@@ -280,6 +282,10 @@ std::vector<std::string> muon_mistakes(const RecordedStep& step, const MuonFindi
     else
       mistakes.push_back("as if the polynomials were " + polynomials_text(c.polynomials));
   }
+  const MatrixFactors factors =
+      found.input == MuonInput::fp32 ? MatrixFactors::fp32 : MatrixFactors::bf16;
+  if (given.factors.value_or(factors) != factors)
+    mistakes.push_back(fmt::format("as if Newton-Schulz had factors of {}", name(factors)));
   if (std::string scale = wrong_scale(step.hyper, found); !scale.empty())
     mistakes.push_back(std::move(scale));
   if (found.decays.empty()) {

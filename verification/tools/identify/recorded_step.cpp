@@ -26,7 +26,7 @@ const std::vector<std::string>& setting_names() {
       "rule",         "lr",       "beta1",           "beta2",     "eps",
       "weight_decay", "t",        "momentum",        "dampening", "nesterov",
       "amsgrad",      "maximize", "bias_correction", "family",    "coefficients",
-      "steps",        "scale",    "scale_factor",    "floor"};
+      "steps",        "scale",    "scale_factor",    "factors",   "floor"};
   return names;
 }
 
@@ -118,6 +118,7 @@ GivenMuon given_muon(const Settings& settings) {
   }
   given.scale = settings.choice<MuonScale>("scale");
   given.scale_factor = settings.number_or("scale_factor", 1, 0x1p-100, large);
+  given.factors = settings.choice<MatrixFactors>("factors");
   given.floor = settings.choice<NormFloor>("floor");
   if (settings.given("eps")) given.eps = settings.number("eps", 0, large);
   return given;
@@ -244,8 +245,8 @@ DialectHyper hyper_of_settings(const SafeMetadata& metadata, const std::string& 
   if (muon)
     foreign.emplace_back("dampening");
   else
-    foreign.insert(foreign.end(),
-                   {"family", "coefficients", "steps", "scale", "scale_factor", "floor"});
+    foreign.insert(foreign.end(), {"family", "coefficients", "steps", "scale", "scale_factor",
+                                   "factors", "floor"});
   for (const std::string& key : foreign) {
     if (metadata.contains(key)) {
       refuse(file, key + " is no setting of " + rule, "it would silently do nothing",

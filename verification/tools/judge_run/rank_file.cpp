@@ -150,7 +150,8 @@ RunGroup read_group(const Json& json, const std::string& where, const std::strin
   SafeMetadata settings;
   for (const Json::Member& member : json.members()) {
     const bool is_text = member.value.kind() == Json::Kind::text;
-    constexpr std::string_view named[] = {"rule", "family", "coefficients", "scale", "floor"};
+    constexpr std::string_view named[] = {"rule",  "family",  "coefficients",
+                                          "scale", "factors", "floor"};
     if (member.value.kind() == Json::Kind::null || member.value.kind() == Json::Kind::array ||
         member.value.kind() == Json::Kind::object ||
         (is_text && std::ranges::find(named, member.name) == std::end(named)))

@@ -428,6 +428,47 @@ TEST_CASE("judge-run: one wrong matrix of muon does not make a step in fp32 one 
   CHECK(run.judged().status == Status::fail);
 }
 
+TEST_CASE("judge-run: muon with factors that are given has no others") {
+  const auto judged = [](const RecordedStep& step, const char* factors) {
+    MuonRun run;
+    run.step = step;
+    run.group["factors"] = factors;
+    const Result result = run.judged();
+    CAPTURE(result.reason);
+    CHECK(result.compared > 0);
+    return result;
+  };
+  Formula formula;
+  formula.input = MuonInput::fp32;
+  RecordedStep single = formula.step();
+  single.tensors.erase(single.tensors.begin(), single.tensors.end() - 1);
+  const Result right = judged(single, "fp32");
+  CHECK(right.status == Status::pass);
+  CHECK(right.reason == "muon: within the bound of fp32");
+  CHECK(right.worst_ratio > 0);
+  CHECK(right.worst_ratio <= 1);
+  const Result stated_bf16 = judged(single, "bf16");
+  CHECK(stated_bf16.status == Status::fail);
+  CHECK(hint_of(stated_bf16) == "as if Newton-Schulz had factors of fp32");
+
+  // One matrix, half of it 2 % too far: within the noise of bf16.
+  StepTensor& t = single.tensors.back();
+  for (std::size_t i = 0; i < t.numel() / 2; ++i)
+    t.after.master[i] += 0.02F * (t.after.master[i] - t.before.master[i]);
+  const Result half = judged(single, "fp32");
+  CHECK(half.status == Status::fail);
+  CHECK(half.differing > 0);
+  CAPTURE(hint_of(half));
+  CHECK(hint_of(half).ends_with(" times the noise of fp32 away"));
+  CHECK(judged(single, "bf16").exactness == "named");
+
+  const RecordedStep torch = recorded("torch-muon.torch.default.3");
+  CHECK(judged(torch, "bf16").reason == "muon: named torch-muon");
+  const Result narrow = judged(torch, "fp32");
+  CHECK(narrow.status == Status::fail);
+  CHECK(hint_of(narrow) == "as if Newton-Schulz had factors of bf16");
+}
+
 TEST_CASE("judge-run: the hint names the matrix of muon that is wrong") {
   const auto hint = [](const std::function<void(Formula&)>& change) {
     Formula formula;
@@ -653,6 +694,7 @@ TEST_CASE("judge-run: settings and shapes of muon groups that cannot be used") {
     CHECK(text.find(part) != std::string::npos);
   };
   has(refused([](MuonRun& run) { run.group["scale"] = "orignal"; }), "original");
+  has(refused([](MuonRun& run) { run.group["factors"] = "fp16"; }), "factors is 'fp16'");
   has(refused([](MuonRun& run) { run.group["steps"] = 0; }), "steps is '0'");
   has(refused([](MuonRun& run) { run.group["steps"] = 4.7; }), "steps is '4.7'");
   has(refused([](MuonRun& run) { run.group["beta1"] = 0.9; }), "beta1 is no setting of muon");
