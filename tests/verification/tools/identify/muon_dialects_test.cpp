@@ -214,6 +214,8 @@ TEST_CASE(
   };
   CHECK(hint([](GivenMuon& given) { given.steps = 6; }) == "as if Newton-Schulz had 5 steps");
   CHECK(hint([](GivenMuon& given) { given.nesterov = false; }) == "as if nesterov were on");
+  CHECK(hint([](GivenMuon& given) { given.factors = MatrixFactors::fp32; }) ==
+        "as if Newton-Schulz had factors of bf16");
   CHECK(hint([](GivenMuon& given) { given.family = MomentumFamily::heavy_ball; }) ==
         "as if the momentum were that of ema");
   CHECK(hint([](GivenMuon& given) { given.scale = MuonScale::match_rms_adamw; }) ==

@@ -347,6 +347,7 @@ TEST_CASE("judge-run: a mistake of muon is wrong in the phase update, with a hin
       wrong.input = input;
       mistake.change(wrong);
       run.step = wrong.step();
+      run.group["factors"] = input == MuonInput::fp32 ? "fp32" : "bf16";
       run.world = 2;
       const Result result = run.judged();
       CHECK(result.status == Status::fail);
@@ -538,6 +539,7 @@ TEST_CASE("judge-run: muon of matrices with a few elements, in both formats") {
       formula.input = input;
       formula.cut = extents;
       run.step = formula.step();
+      run.group["factors"] = input == MuonInput::fp32 ? "fp32" : "bf16";
       const Result result = run.judged();
       CAPTURE(result.reason);
       CHECK(result.status == Status::pass);
