@@ -109,6 +109,16 @@ TEST_CASE("device bins: 128 of the largest and of the smallest, with and without
   }
 }
 
+TEST_CASE("device bins: a sum is rounded once") {
+  if (!usable()) return;
+  // 2^54 + 2^30 + 1: just above the middle of two fp32 numbers, and exactly on it in fp64.
+  std::vector<std::int32_t> hi{(1 << 30) + (1 << 6)}, lo{1};
+  std::vector<std::uint8_t> top{1};
+  Values result(1);
+  on_device<binned_finish>(exec, {hi, lo, top}, result);
+  CHECK(result[0] == 0x1p-95F + 0x1p-118F);
+}
+
 TEST_CASE("device bins: the implementations, in every layout") {
   if (!usable()) return;
   for_each_layout([](std::int64_t numel, const int* offsets) {
