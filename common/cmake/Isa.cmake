@@ -1,5 +1,6 @@
-# zp_isa_objects(<prefix> <out-objects> LAYERS <layer>... SOURCE <file> [OPTIONS <flag>...] [ALSO <variant>...]): compiles
-# one source file once per instruction set, and for others than the usual ones, with ZP_ISA_NAMESPACE naming the variant, and returns the objects. Targets that use the
+# zp_isa_objects(<prefix> <out-objects> LAYERS <layer>... SOURCE <file> [OPTIONS <flag>...] [ALSO <variant>...]):
+# compiles one source file once per instruction set of zp_isa_variants, and of ALSO, with ZP_ISA_NAMESPACE naming the
+# variant, and returns the objects. Targets that use the
 # variants get ${zp_isa_definitions}. On other processors than x86-64 there is the baseline only, with the same name.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(zp_isa_variants x86_64 x86_64_v3 x86_64_v4)

@@ -367,11 +367,11 @@ bool same_bits(const StepTensor& a, const StepTensor& b) {
 
 void judge_muon(const RunStep& step, RunFindings& found) {
   const RankFile& first = step.ranks.front();
-  using Alike = std::map<std::pair<std::size_t, std::int64_t>, UpdatedMatrices>;
-  Alike of_first;
+  using BySettings = std::map<std::pair<std::size_t, std::int64_t>, UpdatedMatrices>;
+  BySettings of_first;
   for (std::size_t replica = 0; replica < step.ranks.size(); ++replica) {
     if (!step.ranks[replica].applied) continue;
-    Alike alike;
+    BySettings groups;
     for (std::size_t p = 0; p < step.num_parameters(); ++p) {
       const RunParameter& parameter = step.parameter(p);
       if (first.group_of(parameter).is_other ||
@@ -393,13 +393,13 @@ void judge_muon(const RunStep& step, RunFindings& found) {
       MatrixPlace place;
       std::optional<StepTensor> tensor = whole_matrix(step, p, replica, place, found);
       if (!tensor) continue;
-      UpdatedMatrices& matrices = alike[{parameter.group, t}];
+      UpdatedMatrices& matrices = groups[{parameter.group, t}];
       matrices.step.hyper = first.group_of(parameter).hyper;
       matrices.step.hyper.t = t;
       matrices.step.tensors.push_back(std::move(*tensor));
       matrices.places.push_back(std::move(place));
     }
-    for (auto& [settings, matrices] : alike) {
+    for (auto& [settings, matrices] : groups) {
       const auto judged = of_first.find(settings);
       // Copies with the bits of the first replica have its verdict.
       if (replica > 0 && judged != of_first.end() &&
@@ -407,7 +407,7 @@ void judge_muon(const RunStep& step, RunFindings& found) {
         continue;
       judge_matrices(matrices, found);
     }
-    if (replica == 0) of_first = std::move(alike);
+    if (replica == 0) of_first = std::move(groups);
   }
 }
 

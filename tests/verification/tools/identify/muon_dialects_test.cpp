@@ -184,7 +184,7 @@ TEST_CASE(
   const Identification found = identify(step);
   CAPTURE(identification_text(step, found));
   CHECK(found.fits ==
-        std::vector<std::string>{"contract", "emerging-muon"});  // which has a factor of its own
+        std::vector<std::string>{"contract", "emerging-muon"});  // it has another scale_factor
 }
 
 TEST_CASE(
